@@ -150,6 +150,8 @@ if TYPE_CHECKING:
     from lite.nn.policies.modes import recurrent_mode as recurrent_mode
     from lite.nn.policies.modes import set_recurrent_mode as set_recurrent_mode
     from lite.nn.policies.multi_agent import MultiAgentMLP as MultiAgentMLP
+    from lite.nn.policies.multi_agent import QMixer as QMixer
+    from lite.nn.policies.multi_agent import VDNMixer as VDNMixer
     from lite.nn.policies.multi_step_actor import MultiStepActorWrapper as MultiStepActorWrapper
     from lite.nn.policies.noisy import LazygSDEModule as LazygSDEModule
     from lite.nn.policies.noisy import NoisyLazyLinear as NoisyLazyLinear
@@ -247,7 +249,7 @@ _NAMES = {
     "policies.exploration": "AdditiveGaussianModule EGreedyModule OrnsteinUhlenbeckProcessModule",
     "policies.hooks": "DistributionalQValueHook QValueHook",
     "policies.modes": "recurrent_mode set_recurrent_mode",
-    "policies.multi_agent": "MultiAgentMLP",
+    "policies.multi_agent": "MultiAgentMLP QMixer VDNMixer",
     "policies.multi_step_actor": "MultiStepActorWrapper",
     "policies.noisy": "LazygSDEModule NoisyLazyLinear NoisyLinear gSDEModule reset_noise",
     "policies.operators": "ActorCriticOperator ActorCriticWrapper ActorValueOperator",

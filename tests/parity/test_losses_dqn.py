@@ -7,6 +7,7 @@ from helpers.cases import each_case
 from helpers.nn.transitions import Returns
 from parity.losses import LITE, both, compare, default_dtype, mlp, steps
 
+from lite import nn, unravel_key
 from lite.nn import losses
 
 
@@ -148,3 +149,62 @@ def test_distributions(space, reduction, options, extra):
             "DistributionalDQNLoss", (returns(space),), data, (6,), "float64", prepare, reduction=reduction,
             **options,
         )  # fmt: skip
+
+
+def local_values(space):
+    def make(s):
+        modules, module = (nn, nn.TensorDictModule) if s is LITE else (torchrl.modules, s.TensorDictModule)
+        out_keys = [("agents", name) for name in ("action", "action_value", "chosen_action_value")]
+        key = out_keys[1]
+        net = module(mlp(s, 3, 4), in_keys=[("agents", "observation")], out_keys=[key])
+        chosen = modules.QValueModule(action_space=space, action_value_key=key, out_keys=out_keys)
+        return (nn.TensorDictSequential if s is LITE else modules.SafeSequential)(net, chosen)
+
+    return make
+
+
+def mixer(name):
+    def make(s):
+        modules = nn if s is LITE else torchrl.modules
+        net = modules.VDNMixer(2, device="cpu")
+        if name == "QMixer":
+            net = modules.QMixer((2, 3), 5, 2, device="cpu")
+        keys = [("agents", "chosen_action_value"), *(["state"] if name == "QMixer" else [])]
+        return s.TensorDictModule(net, in_keys=keys, out_keys=["chosen_action_value"])
+
+    return make
+
+
+@each_case(
+    ("name", "space", "estimator", "options"),
+    [
+        ("QMixer", "categorical", None, {}),
+        ("QMixer", "one-hot", ("TDLambda", {"gamma": 0.9, "lmbda": 0.8}), {"loss_function": "smooth_l1"}),
+        ("VDNMixer", "categorical", ("TD1", {"gamma": 0.9}), {"delay_value": False}),
+    ],
+)
+def test_values_of_several_agents(name, space, estimator, options):
+    rng, read = np.random.default_rng(2), []
+    shape = (3, 4)
+
+    def prepare(side, loss, td):
+        read.append({unravel_key(key) for key in loss.in_keys})
+        loss.set_keys(priority="error")
+        if estimator:
+            loss.make_value_estimator(getattr(side.losses.ValueEstimators, estimator[0]), **estimator[1])
+        if options.get("delay_value", True):
+            side.losses.SoftUpdate(loss, eps=0.9)
+            for part in (loss.target_local_value_network_params, loss.target_mixer_network_params):
+                for _, leaf in part.items(True, True):
+                    leaf *= 1.25
+
+    data = steps(rng, "float64", shape, action=rng.integers(0, 3, shape))
+    ids = rng.integers(0, 4, (*shape, 2))
+    data["agents", "action"] = ids if space == "categorical" else np.eye(4, dtype=np.int64)[ids]
+    for at in ((), ("next",)):
+        data[(*at, "agents", "observation")] = rng.standard_normal((*shape, 2, 3))
+        data[(*at, "state")] = rng.standard_normal((*shape, 2, 3))
+    networks = local_values(space), mixer(name)
+    with default_dtype("float64"):
+        compare("QMixerLoss", networks, data, shape, "float64", prepare, action_space=space, **options)
+    assert read[0] == read[1] == read[-1]

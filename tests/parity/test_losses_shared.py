@@ -73,7 +73,7 @@ NAMES = [
     "A2CLoss", "BCLoss", "ClipPPOLoss", "DDPGLoss", "DQNLoss", "DiscreteSACLoss", "KLPENPPOLoss", "PPOLoss",
     "ReinforceLoss", "SACLoss", "TD3Loss", "CISPOLoss", "DAPO", "GRPOLoss", "CQLLoss", "CrossQLoss",
     "DiscreteCQLLoss", "DiscreteIQLLoss", "DistributionalDQNLoss", "IPPOLoss", "IQLLoss", "MAPPOLoss",
-    "REDQLoss", "TD3BCLoss", "SFTLoss", "RNDLoss",
+    "REDQLoss", "TD3BCLoss", "SFTLoss", "RNDLoss", "QMixerLoss",
 ]  # fmt: skip
 # Former names that torchrl refuses itself; devices; modules that are called with their own parameters;
 # running norms of advantages; the state values of the first SAC; where scalars go without a reduction.

@@ -228,6 +228,8 @@ def test_modules(name: str) -> None:
         lambda s: s.MultiAgentMLP(3, 2, 4),
         lambda s: s.MultiAgentMLP(3, 2, 4, centralised=None, share_params=True),
         lambda s: s.MultiAgentMLP(3, 2, 4, centralized=True, share_params=True)(s.array(OBS)),
+        lambda s: s.VDNMixer(4, device="cpu")(s.array(OBS)),
+        lambda s: s.QMixer((3,), 8, 4, device="cpu")(s.array(AGENTS[..., :1]), s.array(AGENTS[:, 0, :2])),
     ],
 )  # fmt: skip
 def test_errors(make: Any) -> None:
@@ -382,6 +384,11 @@ NETWORKS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
     ),
     "MLP of NoisyLinear": (lambda s: s.MLP(3, 2, num_cells=[4], layer_class=s.NoisyLinear), (OBS,)),
     "DuelingMlpDQNet": (lambda s: s.DuelingMlpDQNet(4), (OBS,)),
+    "VDNMixer": (lambda s: s.VDNMixer(4, device="cpu"), (AGENTS[..., :1],)),
+    "QMixer": (
+        lambda s: s.QMixer((2, 3), 8, 4, device="cpu"),
+        (AGENTS[..., :1], AGENTS[..., :2, :]),
+    ),
     "DuelingMlpDQNet, small": (
         lambda s: s.DuelingMlpDQNet(4, 1, {"num_cells": [5]}, {"num_cells": 7, "depth": 2}),
         (OBS,),

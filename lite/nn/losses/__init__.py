@@ -4,7 +4,7 @@ base        what all losses have
 reduction   distances between values, and from losses per element to one number
 estimators  which estimator of targets and advantages a loss makes
 updates     how target parameters follow those that learn
-dqn         temporal differences of action values, and of their distributions
+dqn         temporal differences of action values, and of their distributions; qmixer, of several agents
 policies    functions of a policy's distribution
 ppo         a policy that stays near the one that acted, or several; kl_ppo, with a penalty instead of a limit
 ensembles   several networks of one form, called at once
@@ -41,6 +41,7 @@ from lite.nn.losses.offline.cql import CQLLoss, DiscreteCQLLoss
 from lite.nn.losses.offline.iql import DiscreteIQLLoss, IQLLoss
 from lite.nn.losses.offline.td3_bc import TD3BCLoss
 from lite.nn.losses.ppo import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss
+from lite.nn.losses.qmixer import QMixerLoss
 from lite.nn.losses.redq import REDQLoss
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.losses.rnd import RNDLoss
@@ -51,10 +52,10 @@ __all__ = [
     "DAPO", "A2CLoss", "BCLoss", "CISPOLoss", "CISPOLossOutput", "CQLLoss", "ClipPPOLoss", "CrossQLoss",
     "DAPOLossOutput", "DDPGLoss", "DPOLoss", "DPOLossOutput", "DQNLoss", "DiscreteCQLLoss", "DiscreteIQLLoss",
     "DiscreteSACLoss", "DistributionalDQNLoss", "GRPOLoss", "GRPOLossOutput", "HardUpdate", "IPPOLoss",
-    "IQLLoss", "KLPENPPOLoss", "LLMLossOutput", "LossModule", "MAPPOLoss", "PPOLoss", "REDQLoss", "RNDLoss",
-    "ReinforceLoss", "SACLoss", "SFTLoss", "SFTLossOutput", "SoftUpdate", "TD3BCLoss", "TD3Loss",
-    "TargetNetUpdater", "ValueEstimators", "aggregate_tokens", "default_value_kwargs", "distance_loss",
-    "dpo_loss", "grpo_loss", "kl_penalty", "minor_sft_loss", "sft_loss"
+    "IQLLoss", "KLPENPPOLoss", "LLMLossOutput", "LossModule", "MAPPOLoss", "PPOLoss", "QMixerLoss",
+    "REDQLoss", "RNDLoss", "ReinforceLoss", "SACLoss", "SFTLoss", "SFTLossOutput", "SoftUpdate", "TD3BCLoss",
+    "TD3Loss", "TargetNetUpdater", "ValueEstimators", "aggregate_tokens", "default_value_kwargs",
+    "distance_loss", "dpo_loss", "grpo_loss", "kl_penalty", "minor_sft_loss", "sft_loss"
 ]  # fmt: skip
 
 _belong_here(globals())

@@ -1,7 +1,9 @@
-"""MultiAgentMLP: a network of several agents, which share parameters and observations or do not."""
+"""Networks of several agents: MultiAgentMLP, whose agents share parameters and observations or do not, and
+VDNMixer and QMixer, which join the values of all agents to one."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,7 +16,10 @@ from lite.nn._modules.initial import Rng, reset
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module, indented
 from lite.nn._parameters.params import TensorDictParams
-from lite.nn.layers.activations import Tanh
+from lite.nn.functional import elu
+from lite.nn.layers.activations import ReLU, Tanh
+from lite.nn.layers.containers import Sequential
+from lite.nn.layers.linear import Linear
 from lite.nn.layers.mlp import MLP
 
 
@@ -135,4 +140,109 @@ class MultiAgentMLP(Module):
         return f"{type(self).__name__}(\n    {indented(body, 4)})"
 
 
-belong_to("lite.nn", MultiAgentMLP)
+class VDNMixer(Module):
+    """The sum of the values of all agents.
+
+    Args:
+        n_agents: how many there are.
+        device: "cpu".
+
+    Shapes:
+        input (*B, n_agents, 1), output (*B, 1).
+
+    Raises:
+        ValueError: in a call, another shape.
+
+    Source:
+        Sunehag et al. (2017), Value-decomposition networks for cooperative multi-agent learning
+        (arXiv:1706.05296); torchrl.modules.VDNMixer.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.VDNMixer(2)(np.array([[1.0], [2.0]], np.float32))
+        array([3.], dtype=float32)
+    """
+
+    def __init__(self, n_agents: int, device: Device | None = None) -> None:
+        super().__init__()
+        self.n_agents = n_agents
+
+    def forward(self, chosen_action_value: Array) -> Array:
+        """The value of all agents together."""
+        _require_values(chosen_action_value, self.n_agents)
+        return chosen_action_value.sum(-2)
+
+
+class QMixer(Module):
+    """The values of all agents joined by weights, all at least 0, and biases that come from a state.
+
+    So what raises the value of an agent raises the value of all: each agent may choose by itself.
+
+    Args:
+        state_shape: shape of the state that all share, without batch dimensions.
+        mixing_embed_dim: size of the hidden layer.
+        n_agents: how many there are.
+        device: "cpu".
+        rng: a `numpy.random.Generator`, a seed, or None for fresh entropy, for the initial values.
+
+    Shapes:
+        inputs (*B, n_agents, 1) and (*B, *state_shape), output (*B, 1).
+
+    Raises:
+        ValueError: in a call, another shape.
+
+    Source:
+        Rashid et al. (2018), QMIX (arXiv:1803.11485); torchrl.modules.QMixer, with the same names in its
+        state dict.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> mixer = nn.QMixer((4,), 32, n_agents=2, rng=0)
+        >>> mixer(np.ones((5, 2, 1), np.float32), np.ones((5, 4), np.float32)).shape
+        (5, 1)
+    """
+
+    def __init__(
+        self,
+        state_shape: Sequence[int],
+        mixing_embed_dim: int,
+        n_agents: int,
+        device: Device | None = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
+        super().__init__()
+        self.n_agents, self.embed_dim, self.state_shape = n_agents, mixing_embed_dim, tuple(state_shape)
+        self.state_dim = size = math.prod(self.state_shape)
+        drawing = np.random.default_rng(rng)
+
+        def layer(inputs: int, outputs: int) -> Linear:
+            return Linear(inputs, outputs, device=device, rng=drawing)
+
+        self.hyper_w_1 = layer(size, mixing_embed_dim * n_agents)
+        self.hyper_w_final = layer(size, mixing_embed_dim)
+        self.hyper_b_1 = layer(size, mixing_embed_dim)
+        self.V = Sequential(layer(size, mixing_embed_dim), ReLU(), layer(mixing_embed_dim, 1))
+
+    def forward(self, chosen_action_value: Array, state: Array) -> Array:
+        """The value of all agents together."""
+        _require_values(chosen_action_value, self.n_agents)
+        batch = chosen_action_value.shape[:-2]
+        if state.shape != (*batch, *self.state_shape):
+            raise ValueError(
+                f"the state must have the shape {(*batch, *self.state_shape)}, got {state.shape}."
+            )
+        state = state.reshape(*batch, self.state_dim)
+        weights = np.abs(self.hyper_w_1(state)).reshape(*batch, self.n_agents, self.embed_dim)
+        hidden = elu((chosen_action_value * weights).sum(-2) + self.hyper_b_1(state))
+        return (hidden * np.abs(self.hyper_w_final(state))).sum(-1, keepdims=True) + self.V(state)
+
+
+def _require_values(values: Array, n_agents: int) -> None:
+    if values.shape[-2:] != (n_agents, 1):
+        raise ValueError(f"the values must be (*batch, {n_agents} agents, 1), got shape {values.shape}.")
+
+
+belong_to("lite.nn", MultiAgentMLP, QMixer, VDNMixer)

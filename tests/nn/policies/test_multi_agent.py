@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import noting, raises
 
 from lite import nn
 from lite.models import OnnxModule
@@ -51,3 +51,12 @@ def test_errors() -> None:
     with pytest.raises(ValueError, match="n_agent_inputs must be given, got None"):
         nn.MultiAgentMLP(None, 2, 4, centralized=True, share_params=True)
     assert "n_agents=4" in repr(made(True, True))
+
+
+def test_mixers_name_the_shape_they_take() -> None:
+    values, state = np.ones((5, 2, 1), np.float32), np.ones((5, 4), np.float32)
+    mixer = nn.QMixer((4,), 8, 2, rng=0)
+    raises(ValueError, r"\(\*batch, 3 agents, 1\), got shape \(5, 2, 1\)", nn.VDNMixer(3), values)
+    raises(ValueError, r"got shape \(5, 2, 2\)", mixer, np.ones((5, 2, 2)), state)
+    raises(ValueError, r"state must have the shape \(5, 4\), got \(4,\)", mixer, values, state[0])
+    assert (mixer(values + 1, state) >= mixer(values, state)).all()  # more for one is more for all
