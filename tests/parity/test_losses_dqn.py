@@ -21,9 +21,8 @@ def actions(rng, space, shape):
 
 
 def compared(
-    dtype, space = "categorical", shape = (6,), extra = None,
-    estimator = None, keys = None, **options,
-) :  # fmt: skip
+    dtype, space="categorical", shape=(6,), extra=None, estimator=None, keys=None, **options,
+):  # fmt: skip
     rng = np.random.default_rng(1)
 
     def prepare(side, loss, td):
