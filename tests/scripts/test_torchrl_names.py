@@ -35,7 +35,6 @@ LEFT_OUT = {
         *("StateDictCheckpointAdapter", "save_render_checkpoint"),
     ),
     "environments of other packages": (*("DMControlEnv", "MujocoPlaygroundEnv", "PettingZooEnv", "VmasEnv"),),
-    "mixers of the values of agents": ("QMixer", "QMixerLoss", "VDNMixer"),
     "a pretrained network of torchvision": ("R3MTransform",),
     "data in formats that nobody writes any more": ("D4RLExperienceReplay",),
     "storages do this by compress_next=True": ("NextObservationDelta", "NextStateReconstructor"),

@@ -36,9 +36,15 @@ def test_one_agent_after_the_other() -> None:
 
 
 def test_graph(tmp_path: Path) -> None:
-    module = made(False, False)
-    graph = OnnxModule(module.to_onnx(tmp_path / "agents.onnx", X))
-    np.testing.assert_allclose(graph(X[:2]), module(X[:2]), rtol=1e-5, atol=1e-6)
+    cases = [
+        (made(False, False), X),
+        (nn.VDNMixer(4), X[..., :1]),
+        (nn.QMixer((3,), 8, 4), X[..., :1], X[:, 0]),
+    ]
+    for module, *inputs in cases:
+        graph = OnnxModule(module.to_onnx(tmp_path / "agents.onnx", *inputs))
+        few = [x[:2] for x in inputs]
+        np.testing.assert_allclose(graph(*few), module(*few), rtol=1e-5, atol=1e-6)
 
 
 def test_errors() -> None:
