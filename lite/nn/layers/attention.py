@@ -20,7 +20,7 @@ from lite.nn._modules.module import Module
 from lite.nn.layers.dropout import dropout, generator
 from lite.nn.layers.large_arrays import softmax_shares
 from lite.nn.layers.linear import Linear, linear
-from lite.nn.layers.masked_attention import ScoreRule, attention_in_blocks, divided, powers_of
+from lite.nn.layers.masked_attention import BLOCK, ScoreRule, attention_in_blocks, divided, powers_of
 from lite.nn.layers.windows import pad
 
 
@@ -313,10 +313,13 @@ def _floats(mask: Array, compute: Dtype) -> Array:
 
 def _attended(q: Array, k: Array, v: Array, mask: Array | None) -> Array:
     """Means of values; scores are as many as all pairs, and those of plain arrays exist for a block only."""
-    out = attention_in_blocks(q, k, v, mask, ScoreRule(empty=1.0))
-    if out is not None:
-        return out
-    if is_traced(q, k, mask):
+    traced = is_traced(q, k, mask)
+    # Ten tokens of an encoder layer took a fifth longer the long way.
+    if traced or math.prod(q.shape[:3]) * k.shape[2] > BLOCK:
+        out = attention_in_blocks(q, k, v, mask, ScoreRule(empty=1.0))
+        if out is not None:
+            return out
+    if traced:
         return np.matmul(_weights(q, k, mask, 1.0), v)
     powers, total = powers_of(_scores(q, k, mask), mask is not None, 1.0)
     return divided(np.matmul(powers, v), total)  # fewer to divide than weights
