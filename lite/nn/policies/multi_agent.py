@@ -12,6 +12,7 @@ import numpy as np
 from lite import TensorDict
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
+from lite.kernels._integer import integer
 from lite.nn._modules.initial import Rng, reset
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module, indented
@@ -190,7 +191,8 @@ class QMixer(Module):
         inputs (*B, n_agents, 1) and (*B, *state_shape), output (*B, 1).
 
     Raises:
-        ValueError: in a call, another shape.
+        TypeError: a size that is no integer, a state_shape that is no tuple of them.
+        ValueError: no agents or no layer; in a call, another shape.
 
     Source:
         Rashid et al. (2018), QMIX (arXiv:1803.11485); torchrl.modules.QMixer, with the same names in its
@@ -214,7 +216,12 @@ class QMixer(Module):
         rng: Rng = None,
     ) -> None:
         super().__init__()
-        self.n_agents, self.embed_dim, self.state_shape = n_agents, mixing_embed_dim, tuple(state_shape)
+        try:
+            self.state_shape = tuple(state_shape)
+        except TypeError as error:
+            raise TypeError(f"state_shape must be a tuple of sizes, got {state_shape!r}.") from error
+        self.n_agents = n_agents = integer("n_agents", n_agents, least=1)
+        self.embed_dim = mixing_embed_dim = integer("mixing_embed_dim", mixing_embed_dim, least=1)
         self.state_dim = size = math.prod(self.state_shape)
         drawing = np.random.default_rng(rng)
 

@@ -34,9 +34,12 @@ def batch(size: int = 6) -> TensorDict:
 
 def test_the_sum_of_the_values_of_all() -> None:
     local, td = local_values(), batch()
-    loss = QMixerLoss(local, nn.VDNMixer(2), action_space="categorical", delay_value=False)
-    loss.make_value_estimator(gamma=0.9)
-    values, ahead = local(td.copy())[NAMES[1]], local(td["next"].copy())[NAMES[1]]
+    loss = QMixerLoss(local, nn.VDNMixer(2), action_space="categorical").make_value_estimator(gamma=0.9)
+    SoftUpdate(loss, tau=0.5)
+    ahead = local(td["next"].copy())[NAMES[1]]
+    for parameter in loss.parameters():
+        parameter.data *= 1.5  # the targets are what they were
+    values = local(td.copy())[NAMES[1]]
     chosen = np.take_along_axis(values, td[NAMES[0]][..., None], -1).sum((1, 2))
     target = td["next", "reward"][:, 0] + 0.9 * ahead.max(-1).sum(1) * ~td["next", "terminated"][:, 0]
     np.testing.assert_allclose(loss(td)["loss"], ((chosen - target) ** 2).mean(), rtol=1e-5)

@@ -66,3 +66,6 @@ def test_mixers_name_the_shape_they_take() -> None:
     raises(ValueError, r"got shape \(5, 2, 2\)", mixer, np.ones((5, 2, 2)), state)
     raises(ValueError, r"state must have the shape \(5, 4\), got \(4,\)", mixer, values, state[0])
     assert (mixer(values + 1, state) >= mixer(values, state)).all()  # more for one is more for all
+    raises(TypeError, "state_shape must be a tuple of sizes, got 4", nn.QMixer, 4, 8, 2)
+    raises(ValueError, "n_agents must be .*at least 1.* got 0", nn.QMixer, (4,), 8, 0)
+    raises(ValueError, "mixing_embed_dim must be .*at least 1.* got 0", nn.QMixer, (4,), 0, 2)
