@@ -116,6 +116,7 @@ def _generate(parser: argparse.ArgumentParser) -> None:
     _add_flag(parser, "--raw", "use the prompt as it is, without chat template")
     _add_number(parser, "--samples", _positive, 1, "samples per prompt")
     _add_number(parser, "--batch-size", _positive, 8, "responses at a time")
+    _add_truncation(parser, "--max-new-tokens")
     appended = "append a JSON line for each response, with the columns of --file, skipping those done before"
     _add_text(parser, "--output", "FILE", appended)
     streamed = "print text as it comes (for one response on a terminal)"
@@ -161,6 +162,7 @@ def _score(parser: argparse.ArgumentParser) -> None:
     _add_text(parser, "--output", "FILE", "append JSON lines here, skipping those done before")
     _add_text(parser, "--html", "FILE", "write a page that colours each token by its log-prob, too")
     _add_number(parser, "--batch-size", _positive, 8, "rows per batch")
+    _add_truncation(parser, "the response")
     _add_number(parser, "--logprobs", _not_negative, 0, _MOST_PROBABLE)
     _add_model(parser)
     _add_threads(parser)
@@ -357,6 +359,11 @@ def _add_run(parser: argparse.ArgumentParser) -> None:
     _add_flag(parser, "--json", "print JSON for machines")
 
 
+def _add_truncation(parser: argparse.ArgumentParser, beside: str) -> None:
+    told = f"use the last N tokens of a prompt at most; -1: those that the context takes beside {beside}"
+    _add_text(parser, "--truncate-prompt-tokens", "N", told, type=_kept)
+
+
 def _add_threads(parser: argparse.ArgumentParser) -> None:
     _add_text(parser, "--threads", "N", "threads inside an operator (the physical cores)", type=_positive)
 
@@ -401,6 +408,7 @@ def _number(kind: type[T], expected: str, fits: Callable[[T], bool]) -> Callable
 
 
 _positive = _number(int, "at least 1", lambda value: value >= 1)
+_kept = _number(int, "-1 or at least 1", lambda value: value == -1 or value >= 1)
 _not_negative = _number(int, "at least 0", lambda value: value >= 0)
 _amount = _number(float, "at least 0 and finite", lambda value: 0 <= value < math.inf)
 _rate = _number(float, "from 0 to below 1", lambda value: 0 <= value < 1)

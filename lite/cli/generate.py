@@ -28,6 +28,7 @@ from lite.data import row_seeds
 from lite.data.tables.columns import plain
 from lite.kernels import DrawDetails
 from lite.models import GenerateBatches, Generated, GenerationConfig, OnnxDecoder, generate, generate_each
+from lite.models.batches.rows import prompt_for
 
 # What a row has of a response, beside what its options ask for.
 _RESPONSE = ("response", "prompt_ids", "response_ids", "logprobs", "log_prob", "tokens", "finish_reason")
@@ -87,6 +88,8 @@ class _Rows:
         self._records: list[dict[str, Any]] = []  # for JSON
         if args.output is not None:
             given = {"system": args.system, "seed": args.seed, "samples": args.samples}
+            if args.truncate_prompt_tokens is not None:
+                given["truncate_prompt_tokens"] = args.truncate_prompt_tokens
             self.made = made_with(args) | given | options_of(args)
         for row in rows_written(args.output, self.made, map(self._begun, range(self.count))):
             self.done += 1
@@ -142,6 +145,7 @@ def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], rows: _Rows
     job = {
         "generate_kwargs": options_of(args), "num_samples": args.samples, "seed": args.seed,
         "system": args.system, "raw": args.raw, "max_rows": args.batch_size, "id_key": "prompt_number",
+        "truncate_prompt_tokens": args.truncate_prompt_tokens,
     }  # fmt: skip
     if args.assistant_model is not None:
         job["assistant_model"] = str(Path(args.assistant_model).absolute())
@@ -159,7 +163,8 @@ def _run_on_ray(args: argparse.Namespace, prompts: Sequence[Prompt], rows: _Rows
 def _ids(model: LoadedModel, prompt: Prompt, args: argparse.Namespace, number: int) -> NDArray[np.int64]:
     """Ids that the model takes: before anything runs, so that no work is lost to a prompt behind."""
     try:
-        return model.decoder.check_ids(prompt.ids(model, args))
+        most, new = args.truncate_prompt_tokens, options_of(args)["max_new_tokens"]
+        return prompt_for(model.decoder, prompt.ids(model, args), most, new)
     except ValueError as error:
         raise ValueError(f"prompt {number}: {error}") from None
 

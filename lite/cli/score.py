@@ -34,7 +34,8 @@ def run(args: argparse.Namespace) -> int:
     """Score every line of a JSON-lines file; `--output` makes the run resumable."""
     check_file("--output", args.output, args.file)
     check_file("--html", args.html, args.file, args.output)
-    told = {"logprobs": args.logprobs} if args.logprobs else {}
+    asked = {name: getattr(args, name) for name in ("logprobs", "truncate_prompt_tokens")}
+    told = {name: value for name, value in asked.items() if value}
     made = {} if args.output is None else made_with(args) | told
     empty: list[int] = []
     unknown: list[int] = []
@@ -150,7 +151,7 @@ def _results(
 ) -> Iterator[dict[str, Any]]:
     """The row of each record, in order. The model is opened here, unless Ray's actors open it."""
     options = {"raw": args.raw, "max_rows": args.batch_size, "id_key": "line", "token_ids": True}
-    options |= {"logprobs": args.logprobs}
+    options |= {"logprobs": args.logprobs, "truncate_prompt_tokens": args.truncate_prompt_tokens}
     if args.ray is not None:
         path = model_path(args)
         given = list(_in_these_tokens(records, Tokenizer.from_pretrained(path)))

@@ -26,7 +26,7 @@ from lite.data.tables.columns import (
 )
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
-from lite.models.batches.rows import chat_ids, is_messages, prompt_ids
+from lite.models.batches.rows import chat_ids, check_keep, is_messages, prompt_for, prompt_ids
 from lite.models.generation.loop import Generated, generate
 from lite.models.generation.options import GenerationConfig
 
@@ -58,6 +58,8 @@ class GenerateBatches:
         tokenizer: a tokenizer or the folder of one, by default the model's.
         system, raw: a system message before each prompt; take prompts as they are, without a template.
         max_rows, done: most responses that are written at a time; ids of rows to leave out.
+        truncate_prompt_tokens: leave out all but the last so many tokens of a prompt, as vLLM does; -1: all
+            but those for which the model's context has room beside the new tokens.
         assistant_model: a smaller model that guesses tokens, a path or a `Decoder`.
         threads: to run the model with; default: `num_cpus` of Ray's actor, or else as `OnnxDecoder`.
         device, variant: see `OnnxDecoder`.
@@ -88,6 +90,7 @@ class GenerateBatches:
         raw: bool = False,
         max_rows: int = 8,
         done: Collection[int | str] = (),
+        truncate_prompt_tokens: int | None = None,
         assistant_model: Any = None,
         threads: int | None = None,
         device: str = "cpu",
@@ -103,6 +106,7 @@ class GenerateBatches:
         self.raw = raw
         self.max_rows = max_rows
         self.done = frozenset(done)
+        self.truncate_prompt_tokens = check_keep(truncate_prompt_tokens)
         self.model = OpenModel(
             model, tokenizer=tokenizer, threads=threads, device=device, variant=variant, adapter=adapter
         )
@@ -170,7 +174,7 @@ class GenerateBatches:
             ids = prompt_ids(self.model.tokenizer, record["prompt"], raw=self.raw, system=self.system)
         else:
             raise ValueError("a row needs 'prompt_ids', 'messages' or the text 'prompt'")
-        return self.model.decoder.check_ids(ids)
+        return prompt_for(self.model.decoder, ids, self.truncate_prompt_tokens, self.config.max_new_tokens)
 
     def _seeds(self, ids: list[Any] | None, count: int) -> NDArray[np.uint64] | None:
         if self.config.greedy or self.config.num_beams > 1:

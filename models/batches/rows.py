@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.data.tables.columns import id_row
+from lite.kernels._integer import integer
+from lite.models.decoder.protocol import Decoder
 from lite.models.text.assistant_spans import around_content
 from lite.models.text.chat import EncodedChat, encode_messages
 from lite.models.text.tokenizer import Tokenizer, encode_after, encode_inside
@@ -114,6 +116,43 @@ def around_turn(
         if (at := next((i for i, index in enumerate(tail) if index in wanted), None)) is not None:
             return lead, tail[: at + 1]
     return lead, fallback
+
+
+def cut_prompt(
+    ids: NDArray[np.int64], start: int, keep: int | None, room: int | None
+) -> tuple[NDArray[np.int64], int]:
+    """A row without the first tokens of a long prompt, and the length of what is left of the prompt.
+
+    Args:
+        ids: ids of the prompt, and of a response behind it.
+        start: how many are the prompt's.
+        keep: most tokens of the prompt, which are its last; None keeps all, -1 as many as fit, but one.
+        room: most tokens of the row; None is no limit.
+
+    Example:
+        >>> cut_prompt(np.arange(6), 4, -1, 5)
+        (array([1, 2, 3, 4, 5]), 3)
+    """
+    if keep == -1:
+        keep = None if room is None else max(room - (len(ids) - start), 1)
+    gone = 0 if keep is None else max(start - keep, 0)
+    return ids[gone:], start - gone
+
+
+def prompt_for(
+    decoder: Decoder, ids: NDArray[np.int64], keep: int | None, new: int | None
+) -> NDArray[np.int64]:
+    """Ids that the decoder takes: by `cut_prompt`, with room for so many `new` tokens behind it."""
+    most = decoder.context_length
+    room = None if most is None else most - (new or 0)
+    return decoder.check_ids(cut_prompt(ids, len(ids), keep, room)[0])
+
+
+def check_keep(keep: int | None) -> int | None:
+    """The argument `truncate_prompt_tokens`: ValueError unless it is None, -1 or at least 1."""
+    if keep not in (None, -1):
+        integer("truncate_prompt_tokens", keep, least=1)
+    return keep
 
 
 def is_messages(value: Any) -> bool:

@@ -22,7 +22,7 @@ from lite.data.tables.columns import (
 )
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
-from lite.models.batches.rows import is_answered, is_messages, row_of
+from lite.models.batches.rows import check_keep, cut_prompt, is_answered, is_messages, row_of
 from lite.models.decoder.protocol import checked_given
 from lite.models.decoder.scoring import score, score_with_alternatives
 
@@ -58,6 +58,8 @@ class ScoreBatches:
         token_ids: give the token ids, too, as `lite mismatch` reads them.
         max_rows: most rows that share a run of the model. The batch may be larger.
         id_key, done: the column of ids, for errors and `done`; ids of rows to leave out.
+        truncate_prompt_tokens: leave out all but the last so many tokens of a prompt, as vLLM does; -1: all
+            but those for which the model's context has room beside the response.
         prefix: begins the names of the result's columns, for scores by several models.
         threads: to run the model with; default: `num_cpus` of Ray's actor, or else as `OnnxDecoder`.
         device, variant: see `OnnxDecoder`.
@@ -88,6 +90,7 @@ class ScoreBatches:
         max_rows: int = 8,
         id_key: str = "id",
         done: Collection[int | str] = (),
+        truncate_prompt_tokens: int | None = None,
         prefix: str = "",
         threads: int | None = None,
         device: str = "cpu",
@@ -103,6 +106,7 @@ class ScoreBatches:
         self.max_rows = max_rows
         self.id_key = id_key
         self.done = frozenset(done)
+        self.truncate_prompt_tokens = check_keep(truncate_prompt_tokens)
         self.prefix = prefix
         self.model = OpenModel(
             model, tokenizer=tokenizer, threads=threads, device=device, variant=variant, adapter=adapter
@@ -149,6 +153,8 @@ class ScoreBatches:
             elif not (is_answered(record) or isinstance(record.get("text"), str)):
                 raise ValueError(f"a row needs {_FORMS}; got {sorted(record) or 'none of them'}")
         row, start = row_of(self.model, record, self.raw)
+        most = self.model.decoder.context_length  # the last token of a row is not read
+        row, start = cut_prompt(row, start, self.truncate_prompt_tokens, most if most is None else most + 1)
         return checked_given(self.model.decoder, row), start
 
     def _scores(self, rows: list[tuple[NDArray[np.int64], int]]) -> list[tuple[NDArray[Any], ...]]:

@@ -67,13 +67,14 @@ _INSTEAD = {
     "stream": "lite.models.stream",
     "seed": "the seed of the wrapper or of the call",
     "tools": "chat_template_kwargs",
+    "truncate_prompt_tokens": "the argument truncate_prompt_tokens of GenerateBatches or ScoreBatches",
 }
 _LACKING = _names(
     """
     top_h epsilon_cutoff eta_cutoff encoder_repetition_penalty guidance_scale renormalize_logits
     forced_bos_token_id forced_eos_token_id watermarking_config exponential_decay_length_penalty
     token_healing encoder_no_repeat_ngram_size penalty_alpha dola_layers diversity_penalty num_beam_groups
-    assistant_early_exit custom_generate negative_prompt_ids truncate_prompt_tokens extra_args
+    assistant_early_exit custom_generate negative_prompt_ids extra_args
     thinking_token_budget echo suffix tool_choice functions function_call parallel_tool_calls prediction
     reasoning_effort use_mtp speculation_type assistant_ensemble_weight
     """

@@ -129,6 +129,19 @@ def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(run: Run, tmp_
         out, err = run([*GENERATE, "--file", str(file)], 1)
         assert f"prompt {number}: {said}" in err
         assert out == ""
+    file.write_text("word " * 400 + "\nb\n")
+    kept = ["--truncate-prompt-tokens", "-1", "--max-new-tokens", "9"]
+    rows = [*GENERATE, "--file", str(file), "--output", str(tmp_path / "out"), *kept]
+    run(rows)
+    made = [json.loads(line) for line in (tmp_path / "out").read_text().splitlines()]
+    assert [len(row["prompt_ids"]) == 247 for row in made] == [True, False]
+    assert made[0]["run"]["truncate_prompt_tokens"] == -1
+    assert "truncate_prompt_tokens" in run([*rows, "--truncate-prompt-tokens", "4"], 1).err  # another run
+    # The judge has room for all of it, and says the same.
+    scored = json.loads(
+        run(["score", "--model", str(MODEL), "--json", str(tmp_path / "out")]).out.splitlines()[0]
+    )
+    assert scored["logprobs"] == pytest.approx(made[0]["logprobs"], abs=1e-4)
 
 
 @pytest.mark.processes

@@ -134,6 +134,7 @@ WRONG: list[tuple[list[str], str]] = [
     (["generate"], "a prompt is needed"),
     (["generate", "x", "--seed", "-1"], "must be at least 0, got -1"),
     (["demo", "--samples", "0"], "argument --samples: must be at least 1, got 0"),
+    (["score", "-", "--truncate-prompt-tokens", "0"], "must be -1 or at least 1, got 0"),
     (["demo", "--gamma", "1.5"], "argument --gamma: must be above 0 and at most 1, got 1.5"),
     (["demo", "--temperature", "-1"], "argument --temperature: must be at least 0 and finite, got -1"),
     (["demo", "--temperature", "hot"], "argument --temperature: invalid number value: 'hot'"),

@@ -150,6 +150,14 @@ def test_score_takes_what_it_needs_from_a_line(run: Run, tmp_path: Path) -> None
     assert json.loads(run([*SCORE, "--raw", "--json", str(file)]).out)["line"] == 1
 
 
+def test_long_prompts_lose_their_first_tokens(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "in.jsonl"
+    file.write_text(json.dumps({"prompt": "word " * 400, "response": "b"}) + "\n")
+    assert "line 1: ids: a prompt of " in run([*SCORE, str(file)], 1).err
+    row = json.loads(run([*SCORE, str(file), "--json", "--truncate-prompt-tokens", "-1"]).out)
+    assert len(row["prompt_ids"]) + len(row["response_ids"]) == 257  # the last is not read
+
+
 def test_score_reads_the_names_of_trl(run: Run, tmp_path: Path) -> None:
     files = [tmp_path / "own.jsonl", tmp_path / "trl.jsonl"]
     user, said = ({"role": role, "content": text} for role, text in (("user", "a"), ("assistant", "b")))

@@ -150,3 +150,18 @@ def test_arguments(scripted_model: Make) -> None:
     with pytest.raises(ValueError, match="num_samples differs from generate_kwargs"):
         GenerateBatches(scripted_model(), num_samples=2, generate_kwargs={"n": 3})
     raises(ValueError, "top_p", GenerateBatches, scripted_model(), generate_kwargs={"top_p": 2.0})
+
+
+def test_long_prompts_leave_room_for_the_new_tokens() -> None:
+    decoder = OnnxDecoder(embedded_model_path(), num_threads=1)
+    most = decoder.context_length
+    ids = np.arange(most + 40) % 300 + 3
+    options = {"generate_kwargs": {"max_new_tokens": 6, "do_sample": False, "eos_token_id": []}}
+    given = {"prompt_ids": [ids, ids[:4]]}
+    raises(ValueError, "longer than the model's context", GenerateBatches(decoder, **options), given)
+    out = GenerateBatches(decoder, truncate_prompt_tokens=-1, **options)(given)
+    assert [len(row) for row in out["prompt_ids"]] == [most - 6, 4]
+    assert out["prompt_ids"][0] == ids[-(most - 6) :].tolist()
+    assert out["tokens"].tolist() == [6, 6]
+    out = GenerateBatches(decoder, truncate_prompt_tokens=3, **options)(given)
+    assert out["prompt_ids"].tolist() == [ids[-3:].tolist(), ids[1:4].tolist()]

@@ -194,3 +194,39 @@ def test_arguments(scripted_model: Make) -> None:
     raises(TypeError, "model must be a path or have the interface of", ScoreBatches, object())
     with pytest.raises(ValueError, match="row 0 of the batch: texts need a tokenizer"):
         ScoreBatches(scripted_model())({"prompt": ["a"], "response": ["b"]})
+
+
+@pytest.mark.parametrize("keep", [1, 3, 9, -1])
+def test_long_prompts_lose_their_first_tokens(scripted_model: Make, keep: int) -> None:
+    model = scripted_model(context_length=8)
+    ids = [[5, 6, 7, 8, 9, 10, 11], [4]]
+    given = {"id": [0, 1], "prompt_ids": ids, "response_ids": [[20, 21, 22], [23]]}
+    raises(
+        ValueError,
+        "id 0: .* tokens, the model's context is 8",
+        ScoreBatches(model, tokenizer=None),
+        given,
+    )
+    judge = ScoreBatches(model, truncate_prompt_tokens=keep, token_ids=True)
+    if keep == 9:  # seven tokens stay, and ten are two more than the context
+        raises(ValueError, "id 0: .* tokens, the model's context is 8", judge, given)
+        return
+    out = judge(given)
+    kept = ids[0][-(6 if keep == -1 else keep) :]  # the last token is not read: nine fit
+    assert out["prompt_ids"].tolist() == [kept, [4]]
+    np.testing.assert_allclose(
+        out["logprobs"][0], score(model, [[*kept, 20, 21, 22]])[0][len(kept) :], rtol=1e-6
+    )
+
+
+def test_a_response_longer_than_the_context_keeps_one_token_of_its_prompt(scripted_model: Make) -> None:
+    judge = ScoreBatches(scripted_model(context_length=4), truncate_prompt_tokens=-1)
+    row = {"prompt_ids": [[5, 6, 7]], "response_ids": [list(range(6))]}
+    raises(ValueError, "7 tokens, the model's context is 4", judge, row)
+    raises(
+        ValueError,
+        "truncate_prompt_tokens must be at least 1, got 0",
+        ScoreBatches,
+        scripted_model(),
+        truncate_prompt_tokens=0,
+    )
