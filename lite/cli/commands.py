@@ -181,7 +181,7 @@ def _mismatch(parser: argparse.ArgumentParser) -> None:
     drew = "the side that drew the tokens: a model, or JSON lines as vLLM, TRL, transformers write them"
     parser.add_argument("a", metavar="A", help=trains)
     parser.add_argument("b", metavar="B", help=drew)
-    data = "responses to compare two models on: JSON lines with token ids, or as for score (B draws some)"
+    data = "responses to compare two models on, JSON lines with token ids or as for score, or prompts for B"
     _add_text(parser, "--data", "FILE", data)
     _add_flag(parser, "--raw", _RAW)
     _add_number(parser, "--samples", _positive, 4, "responses B draws per prompt")

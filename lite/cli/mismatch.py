@@ -7,6 +7,7 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from lite.cli.model import LoadedModel, open_decoder
 from lite.cli.output_files import check_file
 from lite.cli.pages.mismatch import bin_names, page
 from lite.cli.progress import say
+from lite.cli.prompts import read_prompts, with_own_names
 from lite.cli.score import read_records
 from lite.models import (
     GenerationConfig,
@@ -24,7 +26,7 @@ from lite.models import (
     mismatch,
     read_log_probs,
 )
-from lite.models.batches.rows import prompt_ids, row_of
+from lite.models.batches.rows import is_messages, row_of
 
 # What B responds to where no data are given.
 _PROMPTS = (
@@ -91,12 +93,13 @@ class _Side:
 
 
 def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder, list[LoggedResponse]]:
-    """Model B and the responses to compare: those of `--data`, or else some that B draws."""
-    if args.data is not None and not _is_text(args.data):
+    """Model B and the responses to compare: those of `--data`, or some that B draws to its prompts."""
+    given = None if args.data is None else _form(args.data)
+    if given == "ids":
         decoder = open_decoder(side.name, args, side.variant, side.adapter)
         return decoder, read_log_probs(args.data, needed=False)
     model = LoadedModel(Path(side.name), args, side.variant, side.adapter)
-    if args.data is not None:
+    if given == "texts":
         rows = []
         with open(args.data, encoding="utf-8-sig") as file:
             for record in read_records(file):
@@ -106,7 +109,10 @@ def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder,
                     raise ValueError(f"line {record['line']}: {error}") from None
                 rows.append(LoggedResponse(ids[:start], ids[start:], where=f"line {record['line']}"))
         return model.decoder, rows
-    prompts = [prompt_ids(model.tokenizer, text, raw=args.raw) for text in _PROMPTS]
+    args.system, args.prompt, args.file = None, _PROMPTS, ()
+    if given == "prompts":
+        args.prompt, args.file = (), (args.data,)
+    prompts = [model.decoder.check_ids(prompt.ids(model, args)) for prompt in read_prompts(args)]
     config = GenerationConfig(
         max_new_tokens=args.max_new_tokens,
         do_sample=True,
@@ -122,22 +128,22 @@ def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder,
     ]
 
 
-def _is_text(name: str) -> bool:
-    """Whether the first row of a file has texts, as `lite score` takes them, and no token ids."""
+def _form(name: str) -> str:
+    """What the first row of a file has: "ids"; "texts", as `lite score` takes them; or "prompts" alone."""
     with open(name, encoding="utf-8-sig", errors="replace") as file:
         line = next((line for line in file if line.strip()), "")
     try:
-        record = json.loads(line)
+        record = with_own_names(json.loads(line))
     except (ValueError, RecursionError):
-        return False  # whoever reads it says what is wrong
-    return (
-        isinstance(record, dict)
-        and not isinstance(record.get("response_ids"), list)
-        and (
-            isinstance(record.get("response", record.get("text")), str)
-            or isinstance(record.get("messages"), list)
-        )
-    )
+        return "ids"  # whoever reads it says what is wrong
+    if not isinstance(record, dict) or isinstance(record.get("response_ids"), list):
+        return "ids"
+    turns: Any = record.get("messages")
+    if isinstance(record.get("response", record.get("text")), str) or isinstance(turns, list):
+        unanswered = is_messages(turns) and turns[-1]["role"] != "assistant" and "response" not in record
+        return "prompts" if unanswered else "texts"
+    alone = isinstance(record.get("prompt"), str) and not any(isinstance(v, list) for v in record.values())
+    return "prompts" if alone else "ids"
 
 
 def _print(found: Mismatch, args: argparse.Namespace) -> None:

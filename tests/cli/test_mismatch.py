@@ -76,6 +76,19 @@ def test_two_exports_on_given_tokens_and_texts(log: str, run: Run, tmp_path: Pat
         assert (found["rows"], found["cause"]) == (4, None), first
 
 
+def test_prompts_that_b_responds_to(run: Run, tmp_path: Path) -> None:
+    turns = [{"role": "user", "content": "hi"}]
+    for rows in ([{"prompt": "a", "id": "x"}, {"messages": turns}], [{"prompt": turns}, {"prompt": "a"}]):
+        file = tmp_path / "prompts.jsonl"
+        file.write_text("\n".join(map(json.dumps, rows)))
+        few = ("--samples", "3", "--max-new-tokens", "2", "--data", str(file))
+        told = run(["mismatch", A, SAME, *few])
+        assert "B responds to 2 prompts, 3 times each" in told.err
+        assert "of 6 responses" in told.out
+    file.write_text(json.dumps({"prompt": "a", "prompt_token_ids": [5], "choices": []}))
+    assert "'choices' must be" in run(["mismatch", A, SAME, "--data", str(file)], 1).err  # vLLM's
+
+
 def test_a_page_is_written(log: str, run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "page.html"
     assert main(["mismatch", A, log, "--html", str(file)]) == 0
