@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from lite import NestedKey, get_default_dtype
 from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
-from lite._arrays.types import is_symbolic
+from lite._arrays.types import HostArray, is_symbolic
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite
 from lite.envs.transforms.spec_changes import map_inputs, map_outputs
 from lite.nn._modules.initial import UninitializedBuffer
@@ -35,16 +35,17 @@ class _Affine(Transform):
         loc, scale, standard = _numbers(self.__dict__["_buffers"])
         if not obs.dtype is loc.dtype is scale.dtype:
             obs, loc, scale = in_common_dtype(obs, loc, scale)
-        if obs.size >= _LARGE and type(obs) is np.ndarray and obs.dtype.kind == "f":
+        one = type(standard) is bool
+        if one and obs.size >= _LARGE and type(obs) is np.ndarray and obs.dtype.kind == "f":
             if standard:
                 return _by_rows(obs, (np.subtract, loc), (np.divide, scale))
             return _by_rows(obs, (np.multiply, scale), (np.add, loc))
-        return (obs - loc) / scale if standard else obs * scale + loc
+        return _scaled(obs, loc, scale, standard)
 
     def _inv_apply_transform(self, state: Any) -> Any:
         loc, scale, standard = _numbers(self.__dict__["_buffers"])
         state, loc, scale = in_common_dtype(state, loc, scale)
-        return state * scale + loc if standard else (state - loc) / scale
+        return _scaled(state, loc, scale, np.logical_not(standard))
 
     def __repr__(self) -> str:
         loc, scale = self.loc, self.scale
@@ -251,17 +252,22 @@ class RewardScaling(_Affine):
 belong_to("lite.envs", ObservationNorm, RewardScaling)
 
 
-def _numbers(buffers: Mapping[str, Any]) -> tuple[Any, Any, bool]:
-    """Offset, scale, and whether they are subtracted and divided by."""
+def _numbers(buffers: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Offset, scale, and whether they are subtracted and divided by: a bool, unless it is a traced array."""
     loc, flag = buffers["loc"], buffers["standard_normal"]
     if type(loc) is UninitializedBuffer:
         raise RuntimeError("loc and scale are not set: give them, or call init_stats.")
-    return loc, buffers["scale"], bool(flag if type(flag) is np.ndarray else numbers_of(flag))
+    if is_symbolic(flag):  # a weight of a graph that acts; in a training step it is an argument
+        flag = flag.graph.weights.get(flag.name, flag)
+    return loc, buffers["scale"], flag if isinstance(flag, HostArray) else bool(flag)
 
 
-def numbers_of(buffer: Any) -> Any:
-    """The numbers of a buffer; while a graph is traced, those of the weight that it is there."""
-    return buffer.graph.weights[buffer.name] if is_symbolic(buffer) else buffer
+def _scaled(x: Any, loc: Any, scale: Any, divide: Any) -> Any:
+    """`(x - loc) / scale` where `divide` is true, else `x * scale + loc`."""
+    if isinstance(divide, HostArray):
+        choose: Any = np.where
+        return choose(divide, (x - loc) / scale, x * scale + loc)
+    return (x - loc) / scale if divide else x * scale + loc
 
 
 def in_common_dtype(value: Any, *buffers: Any) -> tuple[Any, ...]:

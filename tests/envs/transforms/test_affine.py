@@ -3,7 +3,7 @@ import pytest
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
-from lite import TensorDict
+from lite import TensorDict, from_modules, jit, nn, vmap
 from lite.data import Bounded, Composite, Unbounded
 from lite.envs import ObservationNorm, RewardScaling, TransformedEnv
 from lite.envs.transforms.affine import in_common_dtype
@@ -83,3 +83,26 @@ def test_rewards_with_bounds():
     with pytest.raises(NotImplementedError, match="needs an Unbounded spec of rewards, got Bounded"):
         RewardScaling(0, 1).transform_reward_spec(Bounded(-1, 1, (1,)))
     assert RewardScaling(0, 1).transform_reward_spec(Unbounded(1)) == Unbounded(1)
+
+
+def test_in_a_network_that_learns():
+    """The flag is an argument of a step, as all that it holds; members of a population each have one."""
+    x = np.random.default_rng(0).random((1024, 1024), np.float32)
+    nets = [
+        nn.TensorDictSequential(
+            ObservationNorm(loc, np.full(1024, 4.0, np.float32), ["x"], ["y"], standard_normal=standard),
+            nn.TensorDictModule(nn.Linear(1024, 1, rng=0), ["y"], ["y"]),
+        )
+        for loc, standard in ((np.zeros(1024, np.float32), False), (np.ones(1024, np.float32), True))
+    ]
+    first = TensorDict(x=x, batch_size=[1024])
+
+    def call(params, td):
+        with params.to_module(nets[0]):
+            return nets[0](td.copy())["y"]
+
+    plain = np.stack([net(first.copy())["y"] for net in nets])
+    params = from_modules(*nets)
+    np.testing.assert_allclose(vmap(call, (0, None))(params, first), plain, atol=1e-4)
+    for k in range(2):
+        np.testing.assert_allclose(jit(call)(params[k], first), plain[k], atol=1e-4)
