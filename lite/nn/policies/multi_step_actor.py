@@ -32,8 +32,8 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         replan_interval: call the actor after so many steps, before its plan is used up.
 
     Raises:
-        ValueError: `replan_interval` is not from 1 to `n_steps`, `init_key` is a list, or there are not as
-            many `action_keys` as `chunk_keys`.
+        ValueError: `replan_interval` is not from 1 to `n_steps`, `init_key` is a list, no output is a plan by
+            its name, or there are not as many `action_keys` as `chunk_keys`.
         KeyError: in a call, there are no flags.
         RuntimeError: in a call, a plan has another length than `n_steps` or is shorter than
             `replan_interval`, or there is none yet where no episode begins.
@@ -77,6 +77,11 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         self.init_key: NestedKey = "is_init" if init_key is None else init_key
         self.counter_key = _renamed(self.init_key, "counter")
         self.chunk_keys = _plans_of(actor) if chunk_keys is None else _listed(chunk_keys)
+        if not self.chunk_keys:
+            raise ValueError(
+                f"none of the actor's outputs is a plan by its name, got {list(actor.out_keys)}: give "
+                "chunk_keys and action_keys."
+            )
         if action_keys is None:
             self.action_keys = [_action_of(key) for key in self.chunk_keys]
         else:

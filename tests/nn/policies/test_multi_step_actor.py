@@ -53,6 +53,7 @@ def test_what_is_refused() -> None:
         nn.MultiStepActorWrapper(planner("action", 3, []), replan_interval=0)
     with pytest.raises(ValueError, match="init_key must be one key"):
         nn.MultiStepActorWrapper(planner("action", 3, []), init_key=["a", "b"])
+    raises(ValueError, r"none .* is a plan .*\['plan'\]", nn.MultiStepActorWrapper, planner("plan", 3, []))
     with pytest.raises(ValueError, match="chunk_keys"):
         nn.MultiStepActorWrapper(planner("action", 3, []), action_keys=["a", "b"])
     td = TensorDict(obs=np.zeros((2, 1)), batch_size=[2])
