@@ -172,7 +172,27 @@ def difference(value: Structure, wanted: Structure, passed: frozenset[Place], se
     out = f" It lacks {lacks}." if lacks else ""
     if more and any(key in sets for key in more):
         return f"{out} A call sets {sets}: give each call a TensorDict without them."
-    return f"{out} It has {more} beside them: exclude(...) leaves entries out." if more else out
+    if more or out:
+        return f"{out} It has {more} beside them: exclude(...) leaves entries out." if more else out
+    return _head(value, wanted)
+
+
+def _head(value: Structure, wanted: Structure, of: str = "") -> str:
+    """What two TensorDicts of the same keys differ in, where that is no entry."""
+    titles = {
+        2: "number of batch dimensions",
+        4: "names of dimensions",
+        5: "device",
+        6: "is_locked",
+        7: "order of keys",
+    }
+    for i, title in titles.items():
+        if value[i] != wanted[i]:
+            return f" Its {title}{of} is {value[i]!r}, in place of {wanted[i]!r}."
+    for key, one, other in zip(wanted[_KEYS], value[_FORMS:], wanted[_FORMS:], strict=True):
+        if one[0] == other[0] == "td" and one != other:
+            return _head(one, other, f" at {key!r}")
+    return ""
 
 
 def _keys(

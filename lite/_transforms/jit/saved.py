@@ -147,8 +147,11 @@ class Step:
         count = 0  # of the containers in the arguments before
         for (title, donated, structure), without in zip(arguments, passed, strict=True):
             own = {(i - count, key): form for (i, key), form in added.items()}
-            self._arguments.append((title, donated, structure, own, frozenset() if donated else without))
-            count += len(list(containers_of(structure)))
+            first, count = count, count + len(list(containers_of(structure)))
+            sets = [key for i, key, *_ in runner.program.entries if first <= i < count]
+            self._arguments.append(
+                (title, donated, structure, own, frozenset() if donated else without, sets)
+            )
         # Of what no operator reads: the function may have read sizes off it, which are numbers of the graph.
         self._shapes = dict(enumerate(runner.program.argument_shapes))
         self._seen: OrderedDict[int, Argument] = OrderedDict()
@@ -187,7 +190,7 @@ class Step:
         if len(args) > len(names) or set(values) != set(names):
             raise TypeError(f"{self.__name__} takes {names}, got {len(args)} arguments and {sorted(kwargs)}.")
         given = []
-        for name, donated, structure, added, passed in self._arguments:
+        for name, donated, structure, added, passed, sets in self._arguments:
             known = self._seen.get(id(values[name])) if donated else None
             if known is not None and known.value is values[name] and known.is_unchanged():
                 given.append(known)
@@ -197,7 +200,6 @@ class Step:
                 nodes: list[Any] = []
                 fitted = in_form(values[name], structure, added, passed, nodes)
                 other = Argument(fitted, name, donated, without=added)
-                sets = [key for _, key, *_ in self._runner.program.entries]
                 is_locked = sets and any(node._locked for node in nodes)
                 if donated or is_locked or other.structure != structure:
                     part, found, wanted = narrowed(name, argument.structure, structure)
@@ -224,7 +226,7 @@ class Step:
             return found
 
     def __repr__(self) -> str:
-        takes = [f"{name}: {_outline(form, passed)}" for name, _, form, _, passed in self._arguments]
+        takes = [f"{name}: {_outline(form, passed)}" for name, _, form, _, passed, _ in self._arguments]
         return f"{type(self).__name__}({self.__name__}({', '.join(takes)}))"
 
     def _called(self, given: list[Argument]) -> Any:
@@ -311,7 +313,8 @@ def load_step(
             for one in contract["arguments"]
         ]
         forms = {(i, key): form for i, key, form, _ in program.entries if form is not None}
-        added = {(int(i), str(key)): forms[int(i), str(key)] for i, key in contract["added"]}
+        later = contract.get("added", ())  # which files of version 0.2.0 do not have
+        added = {(int(i), str(key)): forms[int(i), str(key)] for i, key in later}
         name, options = str(contract["name"]), {"providers": providers, "threads": threads}
         plan = contract["state"] if contract["version"] == _WITH_STATE else None
         digest = contract["digest"]
@@ -390,7 +393,7 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
     inputs = tuple(Input(str(n), tuple(_dims(s)), np.dtype(d)) for n, s, d in contract["inputs"])
     outputs = tuple((str(n), tuple(_dims(s)), np.dtype(d)) for n, s, d in contract["outputs"])
     drawn = np.random.default_rng(generator) if contract["draws"] else None
-    seeds = [_seeded(one) for one in contract.get("seeds", ())]  # which files before this entry do not have
+    seeds = [_seeded(one) for one in contract.get("seeds", ())]  # which files of version 0.2.0 do not have
     program = Program(
         traced=Traced(inputs, outputs, (), {}),
         arguments=[None if name is None else str(name) for name in contract["leaves"]],
@@ -411,7 +414,7 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
             for n, name, other, answer in contract["comparisons"]
         ),
         shapes={},
-        threads=1 if contract.get("threads") == 1 else None,  # which files before this entry do not have
+        threads=1 if contract.get("threads") == 1 else None,  # which files of version 0.2.0 do not have
         refuses=tuple(map(str, contract.get("refuses", ()))),  # the same
     )
     if program.refuses and (NAN, (), np.dtype(bool)) not in outputs:

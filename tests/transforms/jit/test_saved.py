@@ -95,6 +95,27 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
     ):
         step(params, state, batch(0), RNG)
     raises(TypeError, r"update takes .*, got 1 arguments", lambda: step(params))
+    found = r"Its device is 'cpu', in place of None"
+    raises(ValueError, found, lambda: step(params.clone().to("cpu"), state, batch(4), RNG))
+    nested = params.clone()
+    nested["0"].lock_()
+    raises(ValueError, r"Its is_locked at '0' is True, in place of False", step, nested, state, batch(4), RNG)
+    turned = TensorDict(dict(reversed(list(params.clone().items()))))
+    raises(ValueError, r"Its order of keys is \('2', '0'\)", step, turned, state, batch(4), RNG)
+
+
+def test_a_file_of_version_0_2_0_lacks_what_came_later(file: Path, tmp_path: Path) -> None:
+    target = tmp_path / "step.onnx"
+    target.write_bytes(file.read_bytes())
+    contract = json.loads(Path(f"{file}.json").read_text())
+    later = ("added", "seeds", "shapes", "threads", "refuses")
+    Path(f"{target}.json").write_text(json.dumps({key: contract[key] for key in contract.keys() - later}))
+    params = TensorDict.from_module(NET).data
+    got, want = (
+        lite.load_step(path)(params.clone(), ADAM.init(params), batch(4), np.random.default_rng(1))[0]
+        for path in (target, file)
+    )
+    assert got == want
 
 
 def test_which_sizes_a_file_serves_is_told(tmp_path: Path) -> None:
