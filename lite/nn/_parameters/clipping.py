@@ -123,6 +123,8 @@ def _gradients(parameters: Any) -> Iterator[Array]:
             raise TypeError(
                 f"parameters must be Parameters or a TensorDict of gradients, got {type(param).__name__}."
             )
+        if isinstance(param.grad, np.generic):  # arithmetic makes it of an array without dimensions
+            param.grad = np.asarray(param.grad)
         if param.grad is not None:
             yield raw(param.grad)
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from lite._arrays import formulas
 from lite._arrays.dtypes import floats
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array, HostArray
+from lite._arrays.types import Array, ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node
 from lite.nn._modules.module import Module
@@ -111,6 +111,8 @@ class ReLU(Module):
 
     def forward(self, input: Array) -> Array:
         """Apply max(x, 0)."""
+        if isinstance(input, ArrayHolder):  # a parameter
+            input = input.computing()
         if isinstance(input, TracedArray):
             return self._recorded(input)
         if self.inplace:

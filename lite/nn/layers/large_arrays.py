@@ -12,7 +12,7 @@ import numpy as np
 
 from lite._arrays import formulas
 from lite._arrays.dtypes import float_dtypes
-from lite._arrays.types import Array, HostArray
+from lite._arrays.types import Array, ArrayHolder, HostArray
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_node, with_vjp
 
@@ -68,6 +68,8 @@ def pointwise(
         name: name of the function among the compiled ones, if it is one.
         derivative: its derivative, of the array and the result; without one, that of the formula is found.
     """
+    if isinstance(x, ArrayHolder):  # a parameter, whose derivative is that of the array
+        x = x.computing()
     if isinstance(x, HostArray):
         if derivative is not None and isinstance(x, TracedArray):
             return _recorded(formula, x, name, derivative)

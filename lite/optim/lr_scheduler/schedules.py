@@ -366,7 +366,7 @@ class MultiStepLR(LRScheduler):
         super().__init__(optimizer, last_epoch)
 
     def get_lr(self) -> list[float]:
-        times = self.milestones[self.last_epoch]
+        times = self.milestones.get(self.last_epoch)  # a plain dict, once it comes from a file
         return [rate * self.gamma**times if times else rate for rate in self._rates()]
 
     def _at(self, base: float, step: int) -> float:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 
-from lite import grad, nn, vmap
+from lite import enable_grad, grad, nn, vmap
 
 
 @each_case("dtype", ["float16", "float32", "float64", "int32"])
@@ -96,3 +96,17 @@ def test_gradients_where_the_slope_changes() -> None:
     for layer, slope in ((nn.ReLU(), 0), (nn.LeakyReLU(0.1), 0.1), (nn.ELU(2.0), 2)):
         found = grad(lambda x, layer=layer: layer(x).sum())(np.float32([0, -1e-9, 1]))
         np.testing.assert_allclose(found, [slope, slope, 1], rtol=1e-6)
+        np.testing.assert_array_equal(_gradient_of_a_parameter(layer, [0, -1e-9, 1]), found)
+
+
+@each_case("layer", [nn.Sigmoid(), nn.SiLU(), nn.GELU(), nn.GELU("tanh")])
+def test_gradients_far_below_zero(layer):
+    np.testing.assert_array_equal(_gradient_of_a_parameter(layer, [-1000, -120]), [0, 0])
+
+
+def _gradient_of_a_parameter(layer, values):
+    p = nn.Parameter(np.float32(values))
+    with enable_grad():
+        loss = layer(p).sum()
+    loss.backward()
+    return p.grad

@@ -35,6 +35,14 @@ def test_parameters_of_a_tensordict_have_gradients():
     np.testing.assert_array_equal(params["a"].data, [1, 1])
 
 
+def test_a_gradient_that_arithmetic_made_a_scalar():
+    p = nn.Parameter(np.float32(2))
+    for clip in (optim.clip_grad_norm_, optim.clip_grad_value_):
+        p.grad = np.float32(3) * 2
+        clip([p], 1.0)
+        np.testing.assert_allclose(p.grad, 1, rtol=1e-5)
+
+
 def test_no_gradients():
     assert optim.clip_grad_norm_([nn.Parameter(np.ones(2))], 1.0) == 0.0
     assert optim.clip_grad_norm_([], 1.0) == 0.0

@@ -3,6 +3,7 @@
 import numpy as np
 from helpers.cases import each_case, raises
 
+import lite
 from lite import nn, optim
 
 
@@ -95,6 +96,16 @@ def test_what_is_saved_leads_on():
         b.step()
         assert first.param_groups[0]["lr"] == second.param_groups[0]["lr"]
     assert "optimizer" not in a.state_dict()
+
+
+def test_milestones_from_a_file(tmp_path):
+    first, second = (optim.MultiStepLR(sgd(), [1, 3], gamma=0.5) for _ in range(2))
+    lite.save(first.state_dict(), tmp_path / "state")
+    second.load_state_dict(lite.load(tmp_path / "state"))
+    for _ in range(4):
+        first.step()
+        second.step()
+        assert second.get_last_lr() == first.get_last_lr()
 
 
 @each_case("state", [{}, {"base_lrs": [2.0]}, {"_last_lr": [2.0], "_schedulers": []}])
