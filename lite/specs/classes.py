@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Self
 
 import numpy as np
@@ -21,14 +22,35 @@ class _ClassSpec(ArraySpec):
 
     def _reshaped(self, shape: Shape) -> Self:
         part = super()._reshaped(shape)
-        if self.mask is not None and self.mask.ndim > 1:
-            # A mask has the dimensions of the classes' vectors: n stands last.
-            size, made = (
-                (*known(s), *(() if self._indexable() < self.ndim else (self.n,)))
-                for s in (self.shape, shape)
-            )
-            part.mask = np.broadcast_to(self.mask, size).reshape(made)
+        rows = self._rows()
+        if rows is not None:
+            size = self._size_of_rows(shape)
+            part.mask = rows.reshape(size) if rows.size == math.prod(size) else np.broadcast_to(rows, size)
         return part
+
+    def _indexed(self, index: Any) -> Self:
+        part = super()._indexed(index)
+        rows = self._rows()
+        if rows is not None:
+            places = np.arange(rows.size // self.n).reshape(rows.shape[:-1])  # so that "..." ends before n
+            part.mask = rows.reshape(-1, self.n)[places[index]]
+        return part
+
+    def _row(self, ndim: int, i: int) -> ArraySpec:
+        row, rows = super()._row(ndim, i), self._rows()
+        if row is not self and isinstance(row, _ClassSpec) and rows is not None:
+            row.mask = rows[i if self.shape[0] != -1 else 0]
+        return row
+
+    def _rows(self) -> NDArray[np.bool_] | None:
+        """The mask of each element, where they may differ."""
+        if self.mask is None or self.mask.ndim == 1:
+            return None
+        return np.broadcast_to(self.mask, self._size_of_rows(self.shape))
+
+    def _size_of_rows(self, shape: Shape) -> Shape:
+        """The dimensions of the classes' vectors: n stands last."""
+        return (*known(shape), *(() if self._indexable() < self.ndim else (self.n,)))
 
     def _set_n(self, n: int) -> None:
         self.n = integer("n", n, least=1)

@@ -217,6 +217,10 @@ def _outcome_of_shapes(lib, call):
         lambda spec: spec.flatten(0, 1),
         lambda spec: spec.unflatten(0, (1, 2)),
         lambda spec: spec.clone(),
+        lambda spec: spec[1:],
+        lambda spec: spec[1, 0],
+        lambda spec: spec.unbind(0)[1],
+        lambda spec: spec.expand(4, *spec.shape),
     ],
 )
 def test_other_shapes(call):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from lite.data import Binary, Categorical
+from lite.data import Binary, Categorical, Composite
 
 
 def test_classes() -> None:
@@ -30,3 +30,8 @@ def test_masks_are_those_of_their_classes() -> None:
     rows = Categorical(3, (2,), mask=[[True, False, True], [False, True, True]])
     assert rows.unsqueeze(0).mask.tolist() == [rows.mask.tolist()]
     assert one.expand(2).unsqueeze(0).mask.tolist() == one.mask.tolist()
+    for part in (rows[1], Composite(a=rows, shape=2)[1]["a"], rows.unbind()[1], rows[..., 1]):
+        assert part.mask.tolist() == rows.mask[1].tolist()
+    assert rows.expand(4, 2).mask.tolist() == 4 * [rows.mask.tolist()]
+    assert rows.is_in([np.array(0), np.array(2)])
+    assert not rows.is_in([np.array(1), np.array(2)])
