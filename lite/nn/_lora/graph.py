@@ -118,7 +118,7 @@ def _check_merges(one: Projection, source: AdaptedSource, reads: Mapping[str, in
         reason = "its weight is quantised: keep the adapter beside it, and save that (save_adapter)"
     elif one.weight not in source.base.weights:
         reason = f"its weight {one.weight!r} is no parameter of the module"
-    elif reads[one.weight] != sum(other.weight == one.weight for other in source.projections):
+    elif reads[one.weight] != sum((x.weight, x.name) == (one.weight, one.name) for x in source.projections):
         reason = f"something else reads its weight {one.weight!r}, too"
     if reason:
         raise ValueError(f"the adapter of {one.name!r} cannot be merged: {reason}.")

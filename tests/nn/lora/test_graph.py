@@ -76,10 +76,12 @@ def test_merging_writes_into_the_matrix_as_it_is(kind: str, tmp_path: Path) -> N
     np.testing.assert_allclose(saved(X), net(X), rtol=close, atol=close)
 
 
-def test_a_weight_that_others_read_is_not_changed() -> None:
+@each_case("op, name, targets", [("Add", "", "w"), ("MatMul", "/v/MatMul", "*")])
+def test_a_weight_that_others_read_is_not_changed(op: str, name: str, targets: str) -> None:
+    """A sum, or a layer with an adapter of its own: exporters write equal weights once."""
     w = {"w.weight": np.ones((32, 32), np.float32)}
-    nodes = [node("MatMul", "", ["x", "w.weight"], ["a"], {}), node("Add", "", ["a", "w.weight"], ["y"], {})]
-    net = nn.lora(nn.from_onnx(model_of(nodes, {"x": X[:1]}, ["y"], w)), targets="w")
+    nodes = [node("MatMul", "", ["x", "w.weight"], ["a"], {}), node(op, name, ["a", "w.weight"], ["y"], {})]
+    net = nn.lora(nn.from_onnx(model_of(nodes, {"x": X[:1]}, ["y"], w)), targets=targets)
     raises(ValueError, r"cannot be merged: something else reads its weight 'w\.weight'", lambda: net.merge())
 
 
