@@ -238,14 +238,30 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
 
 
 def _at(ufunc: np.ufunc, a: Any, indices: Array, *b: Any) -> None:
-    if ufunc not in (np.add, np.subtract):
-        raise no_gradient(f"{name_of(ufunc)}.at")
-    value = value_of(a).copy()
+    before = value_of(a)
+    value, shape = before.copy(), np.shape(b[0])
     ufunc.at(value, indices, value_of(b[0]))
-    sign = 1 if ufunc is np.add else -1
-    shape = np.shape(b[0])
-    result = with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape)))
+    if ufunc in (np.maximum, np.minimum):
+        result = _with_extremes(value, before, a, indices, b[0])
+    elif ufunc in (np.add, np.subtract):
+        sign = 1 if ufunc is np.add else -1
+        result = with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape)))
+    else:
+        raise no_gradient(f"{name_of(ufunc)}.at")
     write(a, result, "unsafe", f"{name_of(ufunc)}.at")
+
+
+def _with_extremes(value: Array, before: Array, a: Any, indices: Array, b: Any) -> Array:
+    """The largest or smallest of what stood and came at each place: equal ones share the derivative."""
+    shape = np.shape(b)
+    stood, came = before == value, value_of(b) == value[indices]
+    count = stood.astype(value.dtype)
+    np.add.at(count, indices, came.astype(value.dtype))
+    return with_node(
+        value,
+        (a, lambda g: np.where(stood, g / count, 0)),
+        (b, lambda g: unbroadcast(np.where(came, (g / count)[indices], 0), shape)),
+    )
 
 
 def same(value: Array, x: TracedArray) -> Any:

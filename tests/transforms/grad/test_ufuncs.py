@@ -36,6 +36,8 @@ CASES: list[Case] = [
     ("outer", lambda x, y: np.subtract.outer(x, y) ** 2, (f(2), f(3, 2))),
     ("add.at", lambda x, y: added(x, np.array([0, 2, 0]), y), (f(4), f(3))),
     ("add.at of one", lambda x, y: added(x, np.array([0, 2, 0]), y), (f(4, 2), f(2))),
+    ("maximum.at", lambda x, y: extreme(x, np.array([0, 2, 0]), y), (f(4), f(3))),
+    ("maximum.at of one", lambda x, y: extreme(x, np.array([0, 2, 0]), y), (f(4, 2), f(2))),
     ("add.reduce", lambda x: [np.add.reduce(x), np.add.reduce(x, axis=None), np.add.reduce(x, 1)],
         (f(2, 3),)),
     ("multiply.reduce", lambda x: np.multiply.reduce(x, -1, keepdims=True), (f(2, 3),)),
@@ -51,12 +53,26 @@ def added(x: Any, places: Any, y: Any) -> Any:
     return out
 
 
+def extreme(x: Any, places: Any, y: Any) -> Any:
+    out = np.zeros_like(x + y[..., :1]) + x
+    np.maximum.at(out, places, y)
+    np.minimum.at(out, (places + 1,), 2 * y)
+    return out
+
+
 test_derivatives, test_graphs_of_derivatives = of_derivatives(CASES)
+
+
+def highest_of_two(x: Any, y: Any) -> Any:
+    out = x.reshape(1) + 0 * y
+    np.maximum.at(out, np.array([0, 0]), y)
+    return out[0]
 
 
 def test_edges_of_two_numbers() -> None:
     for fn, at, wanted in [
         (np.maximum, (1.0, 1.0), (0.5, 0.5)),  # as torch.maximum
+        (highest_of_two, (1.0, 1.0), (1 / 3, 2 / 3)),  # as torch.scatter_reduce
         (np.minimum, (1.0, 1.0), (0.5, 0.5)),
         *(
             (fn, at, (1.0, 0.0))
