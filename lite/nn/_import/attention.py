@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, HostArray, is_symbolic
+from lite._arrays.types import Array, is_symbolic, stored
 from lite._transforms.grad.tape import value_of
 from lite.nn import functional
 from lite.nn._import.integers import integers
@@ -269,7 +269,7 @@ def _of_channels(scale: Array, kv_heads: int) -> Array:
 
 def _rounded(x: Array, scale: Array, bits: int) -> Array:
     """The numbers that a cache gives back; their derivative is that of the numbers themselves."""
-    plain = x.detach() if isinstance(x, HostArray) else x
+    plain = stored(x)
     return x + (_whole(plain, scale, bits) * scale - plain)
 
 
@@ -280,7 +280,7 @@ def _whole(x: Array, scale: Array, bits: int) -> Array:
 
 
 def _to_cache(x: Array, scale: Array, bits: int) -> Array:
-    whole = _whole(x.detach() if isinstance(x, HostArray) else x, scale, bits)
+    whole = _whole(stored(x), scale, bits)
     if bits == 8:
         return whole.astype(np.int8)
     nibble = (whole + 8).astype(np.uint8)

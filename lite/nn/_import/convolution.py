@@ -11,6 +11,7 @@ from lite._arrays.types import Array
 from lite.nn._import.elementwise import activation
 from lite.nn._import.integers import checked
 from lite.nn._import.operators import MICROSOFT, Run, Spec, operator
+from lite.nn._import.quantized import as_integers
 from lite.nn._modules.module import Module
 from lite.nn.layers.convolution import Transposition, _Convolution, transposed
 from lite.nn.layers.windows import Sizes, span
@@ -121,16 +122,33 @@ def _conv_transpose(spec: Spec) -> Run:
     return run
 
 
+def _of_integers(spec: Spec, x: Array, weight: Array, zero_x: Any, zero_w: Any) -> Array:
+    """The convolution of integers less their zeros, exact in float64."""
+    kernel = weight.astype(np.float64)
+    if zero_w is not None:
+        zeros = zero_w.astype(np.float64)
+        kernel = kernel - (zeros.reshape(-1, *(1,) * (weight.ndim - 1)) if zeros.ndim else zeros)
+    shifted = x.astype(np.float64) - (0 if zero_x is None else zero_x.astype(np.float64))
+    return _Kernel(spec, weight.ndim - 2).forward(shifted, kernel)
+
+
 @operator("ConvInteger")
 def _conv_integer(spec: Spec) -> Run:
     def run(x: Array, weight: Array, zero_x: Array | None = None, zero_w: Array | None = None) -> Array:
-        dims = weight.ndim - 2
-        shifted = x.astype(np.float64) - (0 if zero_x is None else zero_x.astype(np.float64))
-        kernel = weight.astype(np.float64)
-        if zero_w is not None:
-            kernel = kernel - zero_w.astype(np.float64).reshape(
-                (-1, *(1,) * (weight.ndim - 1)) if zero_w.ndim else ()
-            )
-        return _Kernel(spec, dims).forward(shifted, kernel).astype(np.int32)
+        out = _of_integers(spec, x, weight, zero_x, zero_w)
+        return out.astype(np.int32) if x.dtype.kind in "iu" else out  # floats where a derivative goes on
+
+    return run
+
+
+@operator("QLinearConv")
+def _quantized_conv(spec: Spec) -> Run:
+    def run(
+        x: Array, sx: Array, zx: Array, weight: Array, sw: Array, zw: Array, sy: Array, zy: Array,
+        bias: Array | None = None,
+    ) -> Array:  # fmt: skip
+        out, each = _of_integers(spec, x, weight, zx, zw), (-1, *(1,) * (weight.ndim - 2))
+        out = out if bias is None else out + bias.reshape(each)
+        return as_integers(out * (sx * sw / sy).reshape(each), zy, zy.dtype)
 
     return run

@@ -127,16 +127,3 @@ def _linear(spec: Spec, count: int) -> Run:
 
 
 simple(np.linalg.det, "Det")
-
-
-def _matmul_integers(a: Array, b: Array, zero_a: Any = None, zero_b: Any = None) -> Array:
-    whole = a.astype(np.int32), b.astype(np.int32)
-    if zero_a is not None:
-        zero = zero_a.astype(np.int32)
-        whole = whole[0] - (zero[..., None] if zero.ndim == 1 and zero.size > 1 else zero), whole[1]
-    if zero_b is not None:
-        whole = whole[0], whole[1] - zero_b.astype(np.int32)
-    return np.matmul(*whole)
-
-
-simple(_matmul_integers, "MatMulInteger")

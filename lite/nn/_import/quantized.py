@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array
-from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
+from lite._arrays.types import Array, stored
+from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator, simple
 from lite.nn._import.products import matmul
 from lite.nn._import.selecting import table_of
 
@@ -59,10 +59,8 @@ def _quantize(spec: Spec) -> Run:
         if dtype.name not in _RANGES or kind in (21, 22, 25, 26):
             raise NotImplementedError(f"QuantizeLinear to {dtype}")
         wide = x.astype(np.float32, copy=False)
-        out = np.round(wide / _spread(scale, x, axis, block).astype(np.float32))
-        if zero is not None:
-            out = out + _spread(zero, x, axis, block).astype(np.float32)
-        return np.clip(out, *_RANGES[dtype.name]).astype(dtype)
+        scaled = wide / _spread(scale, x, axis, block).astype(np.float32)
+        return as_integers(scaled, None if zero is None else _spread(zero, x, axis, block), dtype)
 
     return run
 
@@ -70,13 +68,25 @@ def _quantize(spec: Spec) -> Run:
 @operator("DynamicQuantizeLinear")
 def _dynamic_quantize(spec: Spec) -> Run:
     def run(x: Array) -> tuple[Array, Array, Array]:
-        low, high = np.minimum(x.min(), 0), np.maximum(x.max(), 0)
-        scale = ((high - low) / 255).astype(np.float32)
-        zero = np.clip(np.round(-low / scale), 0, 255).astype(np.uint8)
-        found = np.clip(np.round(x / scale) + zero, 0, 255).astype(np.uint8)
-        return found, np.asarray(scale), np.asarray(zero)
+        plain = stored(x).reshape(-1)
+        low, high = (np.minimum(plain.min(keepdims=True), 0), np.maximum(plain.max(keepdims=True), 0))
+        scale = ((high - low) / 255).astype(np.float32).reshape(())
+        zero = np.clip(np.round(-low / scale), 0, 255).astype(np.uint8).reshape(())
+        return as_integers(x / scale, zero, zero.dtype), scale, zero
 
     return run
+
+
+def as_integers(x: Array, zero: Any, dtype: np.dtype[Any]) -> Array:
+    """The nearest integers behind a zero, of those that a type has.
+
+    Where a derivative is computed they stay floats, and it is that of the numbers: one of 0, as rounding has,
+    would end all learning below.
+    """
+    plain = stored(x)
+    nearest = np.round(x) if plain is x else x + (np.round(plain) - plain)
+    out = np.clip(nearest + (0 if zero is None else zero.astype(x.dtype)), *_RANGES[dtype.name])
+    return out.astype(dtype) if plain is x else out
 
 
 def nibbles(packed: Array) -> Array:
@@ -231,7 +241,21 @@ def _quantized_matmul(spec: Spec) -> Run:
     def run(a: Array, sa: Array, za: Array, b: Array, sb: Array, zb: Array, sy: Array, zy: Array) -> Array:
         left = (a.astype(np.float32) - _spread(za, a, -2, 0).astype(np.float32)) * _spread(sa, a, -2, 0)
         right = (b.astype(np.float32) - _spread(zb, b, -1, 0).astype(np.float32)) * _spread(sb, b, -1, 0)
-        out = np.round(np.matmul(left, right) / sy) + zy.astype(np.float32)
-        return np.clip(out, *_RANGES[zy.dtype.name]).astype(zy.dtype)
+        return as_integers(np.matmul(left, right) / sy, zy, zy.dtype)
 
     return run
+
+
+def _matmul_integers(a: Array, b: Array, zero_a: Any = None, zero_b: Any = None) -> Array:
+    # Of a derivative floats are the integers, in a type that holds each sum of products.
+    kind = np.dtype(np.int32) if a.dtype.kind in "iu" else np.dtype(np.float64)
+    whole = a.astype(kind), b.astype(kind)
+    if zero_a is not None:
+        zero = zero_a.astype(kind)
+        whole = whole[0] - (zero[..., None] if zero.ndim == 1 and zero.size > 1 else zero), whole[1]
+    if zero_b is not None:
+        whole = whole[0], whole[1] - zero_b.astype(kind)
+    return np.matmul(*whole)
+
+
+simple(_matmul_integers, "MatMulInteger")

@@ -1,12 +1,18 @@
 """Quantised weights."""
 
+from typing import Any
+
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
 
+from lite import jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
 from lite.models.graph.session import open_session
 from lite.nn._import.operators import MICROSOFT
+
+node = writer.node
 
 
 def bits(*shape: int) -> np.ndarray:
@@ -76,6 +82,70 @@ def test_large_weights_are_made_floats_in_parts(monkeypatch: pytest.MonkeyPatch)
         np.testing.assert_allclose(module_of(case)(*case.inputs), whole, rtol=1e-6)
         with_bias = module_of(case._replace(inputs=[*case.inputs, None, None, scales[:7]]))
         np.testing.assert_allclose(with_bias(*case.inputs, scales[:7]), whole + scales[:7], rtol=1e-6)
+
+
+def quantized_layers() -> dict[str, list[bytes]]:
+    """A layer of integers, as onnxruntime's tools write it: with scales that are given, or computed."""
+    rounds = node("DynamicQuantizeLinear", "", ["x"], ["q", "s", "z"], {})
+    whole = [node("Cast", "", ["i"], ["f"], {"to": 1}), node("Mul", "", ["f", "s"], ["g"], {})]
+    last = node("Mul", "", ["g", "sw"], ["y"], {})
+    return {
+        "given scales": [
+            node("QuantizeLinear", "", ["x", "sx", "zx"], ["q"], {}),
+            node("DequantizeLinear", "", ["q", "sx", "zx"], ["d"], {}),
+            node("DequantizeLinear", "", ["w", "sw", "zw"], ["dw"], {}),
+            node("MatMul", "", ["d", "dw"], ["y"], {}),
+        ],
+        "own scales": [rounds, node("MatMulInteger", "", ["q", "w", "z", "zw"], ["i"], {}), *whole, last],
+        "integers": [
+            node("QuantizeLinear", "", ["x", "sx", "zx"], ["q"], {}),
+            node("QLinearMatMul", "", ["q", "sx", "zx", "w", "sw", "zw", "sx", "zx"], ["r"], {}),
+            node("DequantizeLinear", "", ["r", "sx", "zx"], ["y"], {}),
+        ],
+        "a convolution to integers": [
+            node("QuantizeLinear", "", ["x", "sx", "zx"], ["q"], {}),
+            node("Unsqueeze", "", ["q", "last"], ["q3"], {}),
+            node("Transpose", "", ["w"], ["wt"], {"perm": [1, 0]}),
+            node("Unsqueeze", "", ["wt", "last"], ["w3"], {}),
+            node("QLinearConv", "", ["q3", "sx", "zx", "w3", "sw", "zw", "sx", "zx"], ["r3"], {}),
+            node("Squeeze", "", ["r3", "last"], ["r"], {}),
+            node("DequantizeLinear", "", ["r", "sx", "zx"], ["y"], {}),
+        ],
+        "a convolution": [
+            node("Unsqueeze", "", ["x", "last"], ["x3"], {}),
+            node("DynamicQuantizeLinear", "", ["x3"], ["q", "s", "z"], {}),
+            node("Transpose", "", ["w"], ["wt"], {"perm": [1, 0]}),
+            node("Unsqueeze", "", ["wt", "last"], ["w3"], {}),
+            node("ConvInteger", "", ["q", "w3", "z", "zw"], ["i3"], {}),
+            node("Squeeze", "", ["i3", "last"], ["i"], {}),
+            *whole, last,
+        ],
+    }  # fmt: skip
+
+
+@each_case("kind", quantized_layers())
+def test_derivatives_go_through_rounding(kind: str) -> None:
+    """They are those of the numbers, as of torch.fake_quantize, and 0 outside of the range."""
+    given = {
+        "w": bits(5, 4), "zw": np.array(130, np.uint8), "sw": np.array(0.01, np.float32),
+        "sx": np.array(0.05, np.float32), "zx": np.array(128, np.uint8), "last": np.array([2]),
+    }  # fmt: skip
+    x = np.float32(numbers(3, 5)).clip(-3, 3)
+    x[0, 0] = 3 if kind in ("own scales", "a convolution") else 50.0
+    net = nn.from_onnx(model_of(quantized_layers()[kind], {"x": x}, ["y"], given))
+    weight, inside = (bits(5, 4).astype(np.float32) - 130) * np.float32(0.01), np.abs(x) < 6.4
+
+    def loss(x: Any) -> Any:
+        return (net(x) * np.arange(4)).sum()
+
+    value, slope = value_and_grad(loss)(x)
+    assert value == loss(x)
+    reached = np.abs(net(x)) < 6.3 if kind.endswith("integers") else np.ones((3, 4))
+    wanted = (reached * np.arange(4)) @ weight.T * inside
+    np.testing.assert_allclose(slope, wanted, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(jit(value_and_grad(loss))(x)[1], wanted, rtol=1e-5, atol=1e-6)
+    each = vmap(value_and_grad(loss))(np.stack([x, x]))[1]
+    np.testing.assert_allclose(each, [wanted, wanted], rtol=1e-5, atol=1e-6)
 
 
 def test_what_is_not_computed_says_so() -> None:
