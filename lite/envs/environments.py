@@ -143,14 +143,16 @@ class Environments:
         return self._observed(result[0], self.batch)
 
     def reset_some(self, ended: NDArray[np.bool_]) -> list[NDArray[Any]]:
-        """Reset some, of shape `batch`; returns what these observe."""
+        """Reset some, of shape `batch`; returns what all observe, where only their rows have a meaning."""
         if not self.batch:
-            return [array[None] for array in self.reset()]
+            return self.reset()
         # gymnasium takes the mask out of the options that it is given.
         given, self.info = self._call("reset", self.env.reset, options={"reset_mask": ended.copy()})
-        if self._gives_rows:
-            return self._observed(given, (int(np.count_nonzero(ended)),))
-        return [array[ended] for array in self._observed(given, self.batch)]
+        if not self._gives_rows:
+            return self._observed(given, self.batch)
+        arrays = self._observed(given, (int(np.count_nonzero(ended)),))
+        places = np.cumsum(ended) - 1  # others get any row
+        return [array[places] for array in arrays]
 
     def step(self, actions: list[NDArray[Any]]) -> Outcome:
         """Take one step with an array of actions for each leaf of the action space."""
@@ -258,7 +260,7 @@ class Environments:
         """The arrays of an observation, in the shapes of entries."""
         arrays = self.observation.arrays(given)
         for i, leaf in enumerate(self.observation.leaves):
-            array, expected = np.asarray(arrays[i]), (*batch, *leaf.shape)
+            array, expected = np.asarray(arrays[i]), batch + leaf.shape
             if array.shape != expected:
                 raise Fault(
                     f"gave an observation of shape {array.shape} for {leaf.path}, expected {expected}",
@@ -286,6 +288,11 @@ class Environments:
                     )
                 array[i] = value
         return reached
+
+
+def aligned(mask: NDArray[np.bool_], array: NDArray[Any]) -> NDArray[np.bool_]:
+    """A mask of the batch, with the dimensions that `array` has besides."""
+    return mask.reshape(mask.shape + (1,) * (array.ndim - mask.ndim))
 
 
 def _number(reward: Any) -> Any:
@@ -373,7 +380,7 @@ class EncodedEnvironments:
         return self._entries(self.inner.reset(seed))
 
     def reset_some(self, ended: Any) -> list[NDArray[Any]]:
-        """Reset some, of shape `batch`; returns what these observe."""
+        """Reset some; see `Environments.reset_some`."""
         return self._entries(self.inner.reset_some(ended))
 
     def step(self, actions: list[NDArray[Any]]) -> Outcome:

@@ -13,7 +13,7 @@ from lite import TensorDict
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
 from lite.envs.base import EnvBase
-from lite.envs.environments import EncodedEnvironments, EnvError, Environments, Fault
+from lite.envs.environments import EncodedEnvironments, EnvError, Environments, Fault, aligned
 from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
 from lite.envs.recording import FLAGS, acted, recorded
 from lite.envs.spaces import Encoding, specs_of_batch
@@ -169,8 +169,8 @@ class GymWrapper(EnvBase):
             np.zeros((*self.batch_size, *leaf.spec.shape), leaf.spec.dtype) for leaf in leaves
         ]
         if asked.any():
-            for array, rows in zip(arrays, self.environments.reset_some(asked), strict=True):
-                array[asked] = rows
+            for array, fresh in zip(arrays, self.environments.reset_some(asked), strict=True):
+                np.copyto(array, fresh, where=aligned(asked, array))
         return arrays
 
     def _step(self, tensordict: Any) -> Any:

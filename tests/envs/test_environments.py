@@ -23,7 +23,7 @@ def test_an_environment_alone_has_no_batch():
     out = envs.step([np.array(0)])
     np.testing.assert_array_equal(out.reached[0], [7, 0, 1])
     assert out.autoreset is None
-    np.testing.assert_array_equal(envs.reset_some(np.array(True))[0], [[7, 1, 0]])
+    np.testing.assert_array_equal(envs.reset_some(np.array(True))[0], [7, 1, 0])
 
 
 def test_a_graph_does_not_keep_what_an_environment_gave():
@@ -62,7 +62,7 @@ def test_the_last_observation_is_reached():
         np.testing.assert_array_equal(out.present[0], [[0, 1, 0] if same else [0, 0, 1], [1, 0, 1]])
         assert (out.autoreset is not None) == same
         if envs.resets_some and not same:
-            np.testing.assert_array_equal(envs.reset_some(np.array([True, False]))[0], [[0, 1, 0]])
+            np.testing.assert_array_equal(envs.reset_some(np.array([True, False]))[0][0], [0, 1, 0])
             out = envs.step([np.zeros(2, np.int64)])
             np.testing.assert_array_equal(out.reached[0], [[0, 1, 1], [1, 0, 2]])
 

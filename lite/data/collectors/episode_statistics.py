@@ -30,9 +30,10 @@ class EpisodeStatistics:
 
     def end(self, ended: NDArray[np.bool_], steps: int) -> None:
         """Record the episodes that end, a mask of shape `batch`; `steps` were taken so far."""
-        self.returns.extend(self.running[ended].tolist())
-        self.lengths.extend((steps - self.started[ended]).tolist())
-        self.episodes += int(np.count_nonzero(ended))
+        returns = self.running[ended].tolist()
+        self.returns.extend(returns)
+        self.lengths.extend([steps - start for start in self.started[ended].tolist()])
+        self.episodes += len(returns)
 
     def start(self, started: NDArray[np.bool_], steps: int) -> None:
         """Reset the sums where `start`, a mask of shape `batch`, marks a new episode."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDictBase
+from lite.envs.environments import aligned
 
 
 class ResetKey:
@@ -51,5 +52,4 @@ def where_reset(mask: NDArray[np.bool_], fresh: Any, before: Any) -> NDArray[Any
         if bool(mask.all()):
             return fresh
         before = np.zeros_like(fresh)
-    mask = mask.reshape((*mask.shape, *(1,) * (fresh.ndim - mask.ndim)))
-    return np.where(mask, fresh, before)
+    return np.where(aligned(mask, fresh), fresh, before)
