@@ -1,7 +1,7 @@
 """TensorDict, modules, RL kernels and ONNX language models on NumPy, without torch."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lite._arrays.dtypes import default_dtype, get_default_dtype, set_default_dtype
 from lite._arrays.foreign import from_dlpack
@@ -32,52 +32,6 @@ from lite._tree.keys import NestedKey, unravel_key, unravel_key_list
 from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
 from lite._tree.unbatched import UnbatchedTensor
 
-if TYPE_CHECKING:
-    from lite._constructors import (
-        from_any,
-        from_csv,
-        from_dict,
-        from_json,
-        from_module,
-        from_modules,
-        from_namedtuple,
-        from_pandas,
-        from_parquet,
-        from_pytree,
-        from_struct_array,
-        from_torch,
-        from_tuple,
-        fromkeys,
-        make_tensordict,
-    )
-    from lite._convert.pytree import register_pytree
-    from lite._files.functions import (
-        from_arrow,
-        from_consolidated,
-        from_h5,
-        is_memmap_archive,
-        load,
-        load_memmap,
-        memmap,
-        pack_memmap,
-        refresh_archive_checksums,
-        save,
-        to_arrow,
-        unpack_memmap,
-    )
-    from lite._files.memory_mapped import MemoryMappedTensor
-    from lite._ops.choose import isin, remove_duplicates
-    from lite._ops.padding import pad_sequence
-    from lite._show.options import get_printoptions, set_printoptions
-    from lite._tensorclass.decorator import from_dataclass, is_tensorclass, tensorclass
-    from lite._tensorclass.tensorclass import TensorClass
-    from lite._tensorclass.typed import TypedTensorDict
-    from lite._transforms.grad.custom import checkpoint, custom_vjp
-    from lite._transforms.grad.mode import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
-    from lite._transforms.grad.transform import grad, value_and_grad, vjp
-    from lite._transforms.jacobians import hessian, jacfwd, jacrev
-    from lite._transforms.vmap.transform import vmap
-
 __version__ = "0.2.0"
 
 __all__ = [
@@ -103,7 +57,7 @@ _belong_here(globals())
 
 
 # What many programs never need: imported when it is first asked for.
-_ON_FIRST_USE = {
+_NAMES = {
     "_constructors": (
         "from_any from_csv from_dict from_json from_module from_modules from_namedtuple "
         "from_pandas from_parquet from_pytree from_struct_array from_torch from_tuple fromkeys "
@@ -129,7 +83,7 @@ _ON_FIRST_USE = {
     "_transforms.jacobians": "hessian jacfwd jacrev",
     "_transforms.vmap.transform": "vmap",
 }
-_PLACES = {name: module for module, names in _ON_FIRST_USE.items() for name in names.split()}
+_PLACES = {name: module for module, names in _NAMES.items() for name in names.split()}
 # So `lite.nn.Linear` needs no import of `lite.nn`, as with torch; it is one when it is asked for.
 _PACKAGES = frozenset({"data", "kernels", "models", "nn", "optim"})
 

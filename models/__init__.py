@@ -17,58 +17,7 @@ A wrapper's call goes input -> calls -> loop -> decoder -> cache -> binding -> s
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
 
-from typing import TYPE_CHECKING
-
 from lite._arrays.public import import_on_first_use
-
-if TYPE_CHECKING:
-    from lite.models.batches.generate_batches import GenerateBatches as GenerateBatches
-    from lite.models.batches.score_batches import ScoreBatches as ScoreBatches
-    from lite.models.comparison.logged import LoggedResponse as LoggedResponse
-    from lite.models.comparison.logged import read_log_probs as read_log_probs
-    from lite.models.comparison.mismatch import Mismatch as Mismatch
-    from lite.models.comparison.mismatch import mismatch as mismatch
-    from lite.models.decoder.choices import ChoiceScores as ChoiceScores
-    from lite.models.decoder.choices import score_choices as score_choices
-    from lite.models.decoder.conventions import GraphSpec as GraphSpec
-    from lite.models.decoder.conventions import Padding as Padding
-    from lite.models.decoder.decoder import OnnxDecoder as OnnxDecoder
-    from lite.models.decoder.protocol import Decoder as Decoder
-    from lite.models.decoder.protocol import RewindableDecoder as RewindableDecoder
-    from lite.models.decoder.scoring import full_logits as full_logits
-    from lite.models.decoder.scoring import score as score
-    from lite.models.decoder.scoring import score_details as score_details
-    from lite.models.generation.grammar import Grammar as Grammar
-    from lite.models.generation.loop import Generated as Generated
-    from lite.models.generation.loop import Step as Step
-    from lite.models.generation.loop import generate as generate
-    from lite.models.generation.loop import generate_each as generate_each
-    from lite.models.generation.loop import stream as stream
-    from lite.models.generation.options import GenerationConfig as GenerationConfig
-    from lite.models.generation.prefix_cache import PrefixCache as PrefixCache
-    from lite.models.graph.model_config import ModelConfig as ModelConfig
-    from lite.models.graph.module import OnnxModule as OnnxModule
-    from lite.models.text.builtin_templates import add_chat_template as add_chat_template
-    from lite.models.text.data import ChatHistory as ChatHistory
-    from lite.models.text.data import LogProbs as LogProbs
-    from lite.models.text.data import Masks as Masks
-    from lite.models.text.data import Sampling as Sampling
-    from lite.models.text.data import Text as Text
-    from lite.models.text.data import Tokens as Tokens
-    from lite.models.text.history import ContentBase as ContentBase
-    from lite.models.text.history import History as History
-    from lite.models.text.streaming import TextIteratorStreamer as TextIteratorStreamer
-    from lite.models.text.streaming import TextStreamer as TextStreamer
-    from lite.models.text.template_rendering import Rendered as Rendered
-    from lite.models.text.template_rendering import render_chat as render_chat
-    from lite.models.text.tokenizer import Tokenizer as Tokenizer
-    from lite.models.tiny_chat.embedded import embedded_model_path as embedded_model_path
-    from lite.models.wrapper.kl import KLComputation as KLComputation
-    from lite.models.wrapper.kl import RetrieveKL as RetrieveKL
-    from lite.models.wrapper.kl import RetrieveLogProb as RetrieveLogProb
-    from lite.models.wrapper.onnx_wrapper import OnnxWrapper as OnnxWrapper
-    from lite.models.wrapper.options import LLMWrapperBase as LLMWrapperBase
-    from lite.models.wrapper.trainable import TrainablePolicy as TrainablePolicy
 
 # The public names by the file that defines them.
 _NAMES = {

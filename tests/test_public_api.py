@@ -74,6 +74,11 @@ def test_arguments_and_defaults_are_those_of_signatures_txt() -> None:
     assert script["table"]().splitlines() == stored, "run python .ci/signatures.py, see CONTRIBUTING.md"
 
 
+def test_type_checkers_see_every_name_that_is_imported_on_first_use() -> None:
+    for path, text in runpy.run_path(str(Path(__file__).parents[1] / ".ci/stubs.py"))["stubs"]():
+        assert path.read_text(encoding="utf-8") == text, "run python .ci/stubs.py"
+
+
 # Statements of one process, and what is not loaded after each: slow standard modules, and parts
 # of lite that most programs never call.
 STAGES = {

@@ -14,32 +14,10 @@ Names are loaded on first use, so that importing this package costs next to noth
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from lite import _lazy_hooks
 from lite._arrays.public import import_on_first_use
 from lite.envs import transforms
-
-if TYPE_CHECKING:
-    from lite.envs.base import EnvBase as EnvBase
-    from lite.envs.batched_env import SerialEnv as SerialEnv
-    from lite.envs.done_states import terminated_or_truncated as terminated_or_truncated
-    from lite.envs.env_creator import EnvCreator as EnvCreator
-    from lite.envs.environments import EnvError as EnvError
-    from lite.envs.exploration import ExplorationType as ExplorationType
-    from lite.envs.exploration import exploration_type as exploration_type
-    from lite.envs.exploration import set_exploration_type as set_exploration_type
-    from lite.envs.gym import GymEnv as GymEnv
-    from lite.envs.gym import GymWrapper as GymWrapper
-    from lite.envs.gym import set_gym_backend as set_gym_backend
-    from lite.envs.info_readers import BaseInfoDictReader as BaseInfoDictReader
-    from lite.envs.info_readers import default_info_dict_reader as default_info_dict_reader
-    from lite.envs.mdp_steps import step_mdp as step_mdp
-    from lite.envs.parallel_env import ParallelEnv as ParallelEnv
-    from lite.envs.spec_checks import check_env_specs as check_env_specs
-    from lite.envs.spec_checks import make_composite_from_td as make_composite_from_td
-    from lite.envs.transforms import *  # noqa: F403
-    from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
 
 # The public names by what defines them.
 _NAMES = {
@@ -52,7 +30,7 @@ _NAMES = {
     "info_readers": "BaseInfoDictReader default_info_dict_reader",
     "mdp_steps": "step_mdp",
     "parallel_env": "ParallelEnv",
-    "rollouts": "RandomPolicy",
+    ".nn.policies.random_policy": "RandomPolicy",
     "batched_env": "SerialEnv",
     "spec_checks": "check_env_specs make_composite_from_td",
     "transforms": " ".join(transforms.__all__),
