@@ -295,7 +295,12 @@ def to_onnx(
         return {names[key]: value for key, value in results.items()}
 
     sizes = {n for part in (module, *normalizers.values()) for a in arrays_of(part).values() for n in a.shape}
-    traced = trace(run, [one.symbolic for one in example.inputs], sorted(sizes))
+    try:
+        traced = trace(run, [one.symbolic for one in example.inputs], sorted(sizes))
+    except Exception as error:
+        if len(inputs) == 1 and isinstance(inputs[0], tuple):  # as torch.onnx.export takes its args
+            error.add_note("The example was one argument, a tuple: write to_onnx(path, *inputs) for several.")
+        raise
     read = {name for node in traced.nodes for name in node.reads}
     given = inputs[0].keys(True, True) if of_frame and has_transforms(module) else ()
     unread = [one.key for one in example.inputs if one.name not in read and one.key in given]

@@ -496,12 +496,15 @@ def test_examples_as_other_exporters_take_them_are_refused(tmp_path: Path) -> No
     net, x = nn.Sequential(nn.Linear(4, 2)), numbers(5, 4)
     with pytest.raises(TypeError, match=r"the input must be an array .* got tuple"):
         net.to_onnx(tmp_path / "net.onnx", (x,))  # torch's arguments in a tuple
+    with pytest.raises(AttributeError, match="'tuple' object has no attribute") as caught:
+        nn.LSTM(4, 2).to_onnx(tmp_path / "net.onnx", (x,))
+    assert "write to_onnx(path, *inputs)" in caught.value.__notes__[-1]
     with pytest.raises(TypeError, match=r"examples of the inputs: arrays .* got \['list'\]"):
         net.to_onnx(tmp_path / "net.onnx", [1.0, 2.0])
     td = TensorDict(obs=x, batch_size=[5])
-    with pytest.raises(KeyError) as caught:
+    with pytest.raises(KeyError) as missing:
         TensorDictModule(net, ["observation"], ["action"]).to_onnx(tmp_path / "net.onnx", td)
-    assert "The example has ['obs']." in caught.value.__notes__
+    assert "The example has ['obs']." in missing.value.__notes__
 
 
 def test_what_cannot_be_exported_is_named(tmp_path: Path) -> None:
