@@ -1,10 +1,13 @@
-"""LeRobot's data sets: Parquet files of frames."""
+"""LeRobot's data sets: Parquet files of frames, and videos."""
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -15,17 +18,27 @@ from lite._arrays.types import Path
 from lite._files.mapping import read_file
 from lite._files.meta import loads
 from lite.data.datasets.conversion import Layout, converted, steps_at_a_time
+from lite.data.datasets.frames import image, resized, video
 from lite.kernels._install import install, needed
+from lite.kernels._integer import integer
 
 _METADATA = 1 << 26  # bytes
 _ROWS = 4096  # that are decoded at a time
+_IMAGE_ROWS = 64  # where there are images among them
+_LEAST = 16  # bytes that a frame takes in a video, at least
 _VERSIONS = ("v2.0", "v2.1", "v3.0")
 _NAMES: dict[str, Path] = {"episode_index": ("episode",), "frame_index": ("frame",)}
 _IMAGES = "observation.images."
 _DONE, _TERMINATED, _TRUNCATED = (("next", name) for name in ("done", "terminated", "truncated"))
 
 
-def lerobot_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[str]) -> TensorDictBase:
+def lerobot_to_memmap(
+    source: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    *,
+    images: bool | Sequence[str] = False,
+    image_size: tuple[int, int] | None = None,
+) -> TensorDictBase:
     """Convert a LeRobot data set to a TensorDict in the memory-mapped files of a new folder.
 
     The result has a frame per row, [frames], in the order of the files. Names of columns are nested at their
@@ -35,18 +48,24 @@ def lerobot_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[
     `("next", "observation")` of an episode's last frame is its own, as LeRobot records no later one; that
     frame is done, and truncated unless the data say that it terminated.
 
-    A warning names text, images and videos, which are left out. Data sets may be larger than memory.
+    A warning names what is left out: text, and images and videos unless `images` has them decoded. These are
+    `("observation", "image", camera)`, uint8 of shape (frames, height, width, colours), and there once: what
+    would be in `"next"` of row i is row i + 1, or i where it is done. Data sets may be larger than memory.
 
     Args:
         source: the folder of the data set, with `meta/info.json` and `data/`; versions 2.0 and 2.1 (a
             file for each episode) and 3.0 (files of many).
         folder: where to write; there must be nothing yet. The result is mapped there, and locked.
+        images: the names of images (PNG, JPEG) and videos (mp4) to decode, such as "observation.images.top";
+            True for all of them. Needs the extra `video`: ffmpeg reads the videos.
+        image_size: their height and width, by `Resize`; as they are if None.
 
     Raises:
-        FileNotFoundError: `meta/info.json` or all Parquet files are missing.
-        FileExistsError, ImportError: there is something at `folder`; pyarrow is missing.
+        FileNotFoundError: `meta/info.json`, all Parquet files or a video are missing.
+        FileExistsError, ImportError: there is something at `folder`; pyarrow, Pillow or ffmpeg is missing.
         ValueError: another version, columns, sizes or values that differ or are missing, frames out of order,
-            a file that is damaged, a link, or claims to hold more than it can.
+            a file that is damaged, a link, or claims to hold more than it can; names that are no images, a
+            video that has other frames than its episodes.
 
     Source:
         LeRobot's data set format, https://github.com/huggingface/lerobot (not tested on files that LeRobot
@@ -68,10 +87,9 @@ def lerobot_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[
     """
     root = os.fspath(source)
     info = _info(os.path.join(root, "meta", "info.json"))
-    paths = list(_parquet_files(os.path.join(root, "data")))
-    frames = _Frames(paths, info)
-    size = sum(os.path.getsize(path) for path in paths)
-    out = converted(folder, frames.layout, frames.count, size, frames.fill)
+    size = None if image_size is None else tuple(integer("image_size", x, least=1) for x in image_size)
+    frames = _Frames(root, info, [images] if isinstance(images, str) else images, size)
+    out = converted(folder, frames.layout, frames.count, frames.source_bytes, frames.fill)
     if frames.left_out:
         warnings.warn(f"left out of {root}: {sorted(frames.left_out)}.", stacklevel=2)
     return out
@@ -80,27 +98,30 @@ def lerobot_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[
 class _Frames:
     """The frames of all files: their entries, and copying them."""
 
-    def __init__(self, paths: list[str], info: dict[str, Any]) -> None:
+    def __init__(self, root: str, info: dict[str, Any], images: bool | Sequence[str], size: Any) -> None:
         self._pq = needed("pyarrow.parquet", "LeRobot's files need the package pyarrow", install("files"))
-        self._paths = paths
-        self.left_out = {
-            str(name)
-            for name, feature in info.get("features", {}).items()
-            if isinstance(feature, dict) and feature.get("dtype") == "video"
-        }
+        self._root, self._info, self._wanted, self._size = root, info, images, size
+        self.left_out: set[str] = set()
         self._columns: dict[str, Path] = {}
+        self._images: dict[str, Path] = {}  # columns of the bytes of images
+        self._videos: dict[str, list[tuple[str, int]]] = {}  # the files of each, and their frames
         self.layout: Layout = {}
-        self.count = 0
+        self._rows: dict[str, int] = {}  # of the files that have some
         columns = None
+        paths = list(_parquet_files(os.path.join(root, "data")))
+        self.source_bytes = sum(os.path.getsize(path) for path in paths)
         for path in paths:
             with _opened(self._pq, path) as file:
                 found = {field.name: _item_type(field.type) for field in file.schema_arrow}
-                if columns is None and file.metadata.num_rows:
+                rows = file.metadata.num_rows
+                if columns is None and rows:
                     columns = found
                     self._describe(file, path)
                 elif columns is not None and found != columns:
                     raise ValueError(f"{path} has other columns, or other types, than {paths[0]}.")
-                self.count += file.metadata.num_rows
+                if rows:
+                    self._rows[path] = rows
+        self.count = sum(self._rows.values())
         if info.get("total_frames", self.count) != self.count:
             raise ValueError(
                 f"meta/info.json says that there are {info['total_frames']} frames, the files hold "
@@ -108,7 +129,8 @@ class _Frames:
             )
         if ("episode",) not in self.layout:
             raise ValueError(f"the files have no episode_index; their columns are {sorted(self._columns)}.")
-        self._observations = [key for key in self.layout if key[0] == "observation"]
+        self._observations = [key for key in self._columns.values() if key[0] == "observation"]
+        self._describe_videos()
         for key in self._observations:
             self.layout["next", *key] = self.layout[key]
         flags = (_DONE, _TERMINATED, _TRUNCATED)
@@ -117,10 +139,10 @@ class _Frames:
 
     def fill(self, out: TensorDictBase) -> None:
         """Copy all frames to the rows of `out`, and write what follows from their order."""
-        start = 0
-        for path in self._paths:
+        start, most = 0, _IMAGE_ROWS if self._images else _ROWS
+        for path in self._rows:
             with _opened(self._pq, path) as file:
-                for batch in _batches(file, path, list(self._columns)):
+                for batch in _batches(file, path, [*self._columns, *self._images], most):
                     rows: Any = out[start : start + batch.num_rows]
                     for name, key in self._columns.items():
                         target = rows.get(key)
@@ -131,9 +153,15 @@ class _Frames:
                                 f"{target.shape[1:]}."
                             )
                         target[...] = values.reshape(target.shape)
+                    for name, key in self._images.items():
+                        where = f"column {name!r} of {path}"
+                        for target, content in zip(rows.get(key), _contents(batch.column(name)), strict=True):
+                            self._put(image(content.as_py(), where), target, where)
                     start += batch.num_rows
         if start != self.count:
             raise ValueError(f"the files hold {start} frames, but say that there are {self.count}.")
+        for name, files in self._videos.items():
+            self._fill_from_videos(out.get(_key(name)), files)
         self._write_ends(out)
         for key in self._observations:
             self._write_following(out.get(key), out.get(("next", *key)), out.get(_DONE))
@@ -144,22 +172,117 @@ class _Frames:
         if first is None or not first.num_rows:
             raise ValueError(f"{path} is damaged: it says that it has rows, and has none.")
         for field in first.schema:
-            inner = _item_type(field.type)
-            if inner is None:
-                self.left_out.add(field.name)
-                continue
+            inner, column = _item_type(field.type), first.column(field.name)
+            where = f"column {field.name!r} of {path}"
             key = _key(field.name)
-            row = np.asarray(first.column(field.name)[0].as_py())
-            if row.dtype.kind not in "biuf":
-                raise ValueError(
-                    f"column {field.name!r} of {path} has missing values, or rows of several sizes."
+            if inner is not None:
+                row = np.asarray(column[0].as_py())
+                if row.dtype.kind not in "biuf":
+                    raise ValueError(f"{where} has missing values, or rows of several sizes.")
+                self._add(key, (1,) if key[0] == "next" and not row.shape else row.shape, inner, where)
+                self._columns[field.name] = key
+            elif _contents(column) is not None and self._is_wanted(field.name):
+                frame = resized(image(_contents(column)[0].as_py(), where), self._size)
+                self._add(key, frame.shape, np.uint8, where)
+                self._images[field.name] = key
+            else:
+                self.left_out.add(field.name)
+
+    def _describe_videos(self) -> None:
+        """Record the entries of videos, whose first frame says their size."""
+        root = os.path.realpath(self._root)
+        for name, feature in self._info.get("features", {}).items():
+            if not isinstance(feature, dict) or feature.get("dtype") != "video":
+                continue
+            if not self._is_wanted(name):
+                self.left_out.add(name)
+                continue
+            files = self._videos[name] = self._files_of(name)
+            for path, frames in files:
+                if os.path.realpath(path) != os.path.join(root, os.path.relpath(path, self._root)):
+                    raise ValueError(f"refusing to follow the link {path}; copy the file it leads to.")
+                if frames * _LEAST > os.path.getsize(path):
+                    raise ValueError(f"refusing to make {frames} frames of {path}: it is damaged or hostile.")
+            with closing(video(files[0][0])) as found:
+                first = next(found, None)
+            if first is None:
+                raise ValueError(f"{files[0][0]} is damaged: it has no frame.")
+            shape = resized(first, self._size).shape
+            self._add(_key(name), shape, np.uint8, f"video {name!r}")
+            self.source_bytes += self.count * math.prod(shape)
+        there = {*self._images, *self._videos, *self.left_out}
+        if not isinstance(self._wanted, bool) and not there - self.left_out >= set(self._wanted):
+            raise ValueError(f"images must be of {sorted(there)}, got {list(self._wanted)}.")
+
+    def _is_wanted(self, name: str) -> bool:
+        return self._wanted if isinstance(self._wanted, bool) else name in self._wanted
+
+    def _add(self, key: Path, shape: tuple[int, ...], dtype: Any, where: str) -> None:
+        clash = next((other for other in self.layout if other[: len(key)] == key[: len(other)]), None)
+        if clash is not None:
+            raise ValueError(f"{where} would be in the place of {clash}.")
+        self.layout[key] = (shape, np.dtype(dtype))
+
+    def _files_of(self, name: str) -> list[tuple[str, int]]:
+        """The files of a video in the order of frames, with the number of theirs.
+
+        Version 2 has a file for each episode; in version 3 the descriptions of episodes say where they are.
+        """
+        videos = os.path.join(self._root, "videos")
+        files: list[tuple[str, int]] = []
+        if self._info["codebase_version"] != "v3.0":
+            for path, rows in self._rows.items():
+                chunk, file = os.path.split(os.path.relpath(path, os.path.join(self._root, "data")))
+                files.append(
+                    (os.path.join(videos, chunk, name, file.removesuffix(".parquet") + ".mp4"), rows)
                 )
-            shape = (1,) if key[0] == "next" and not row.shape else row.shape
-            clash = next((other for other in self.layout if other[: len(key)] == key[: len(other)]), None)
-            if clash is not None:
-                raise ValueError(f"column {field.name!r} of {path} would be in the place of {clash}.")
-            self.layout[key] = (shape, np.dtype(inner))
-            self._columns[field.name] = key
+            return files
+        fps, last = self._info.get("fps"), -1
+        if not isinstance(fps, int | float):
+            raise ValueError(f"meta/info.json must have the fps of the videos, got {fps!r}.")
+        kinds = {"episode_index": "i", "length": "i"}
+        kinds |= {f"videos/{name}/{x}": "i" for x in ("chunk_index", "file_index")}
+        kinds[f"videos/{name}/from_timestamp"] = "f"
+        for path in _parquet_files(os.path.join(self._root, "meta", "episodes")):
+            with _opened(self._pq, path) as file:
+                types = {field.name: _item_type(field.type) for field in file.schema_arrow}
+                if any(np.dtype(types.get(x) or object).kind != kind for x, kind in kinds.items()):
+                    raise ValueError(f"{path} must have the columns {list(kinds)}, of numbers.")
+                for batch in _batches(file, path, list(kinds)):
+                    found = (_numbers(batch.column(x), f"{x!r} of {path}").tolist() for x in kinds)
+                    for episode, length, chunk, number, start in zip(*found, strict=True):
+                        place = os.path.join(videos, name, f"chunk-{chunk:03d}", f"file-{number:03d}.mp4")
+                        before = files.pop()[1] if files and files[-1][0] == place else 0
+                        if episode <= last or length < 1 or not abs(start * fps - before) < 0.5:
+                            raise ValueError(
+                                f"{place} must have episodes one after the other, but episode {episode}, of "
+                                f"{length} frames, starts at {start} s, behind {before} frames."
+                            )
+                        files.append((place, before + length))
+                        last = episode
+        if sum(frames for _, frames in files) != self.count:
+            raise ValueError(f"the episodes of video {name!r} must have {self.count} frames, got {files}.")
+        return files
+
+    def _fill_from_videos(self, target: NDArray[np.uint8], files: list[tuple[str, int]]) -> None:
+        at = 0
+        for path, frames in files:
+            found = 0
+            with closing(video(path)) as decoded:
+                for frame in itertools.islice(decoded, frames + 1):
+                    found += 1
+                    if found <= frames:
+                        self._put(frame, target[at + found - 1], path)
+            if found != frames:
+                got = found if found < frames else "more"
+                raise ValueError(f"{path} must have the {frames} frames of its episodes, got {got}.")
+            at += frames
+
+    def _put(self, frame: NDArray[np.uint8], target: NDArray[np.uint8], where: str) -> None:
+        frame = resized(frame, self._size)
+        if frame.shape != target.shape:
+            raise ValueError(f"{where} has images of shape {frame.shape}, the first is {target.shape}.")
+        target[...] = frame
 
     def _write_ends(self, out: TensorDictBase) -> None:
         """The flags, from what the data say and where episodes end."""
@@ -237,6 +360,12 @@ def _item_type(kind: Any) -> Any:
         kind = kind.value_type
     plain = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
     return kind.to_pandas_dtype() if plain else None
+
+
+def _contents(column: Any) -> Any:
+    """The bytes of a column of encoded images; None of another column."""
+    fields = getattr(column.type, "names", ())
+    return column.field("bytes") if "bytes" in fields else None
 
 
 def _numbers(column: Any, where: str) -> NDArray[Any]:

@@ -1,5 +1,7 @@
 """Reading LeRobot's Parquet files, written here in the layouts of versions 2 and 3."""
 
+import io
+import itertools
 import json
 import os
 
@@ -11,7 +13,10 @@ from helpers.cases import raises
 from lite import TensorDict
 from lite.data import lerobot_to_memmap
 from lite.data.datasets import conversion, lerobot
+from lite.data.logging.video_files import write_video
+from lite.envs import Resize
 
+Image = pytest.importorskip("PIL.Image", reason="needs the video extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the files extra")
 
 LENGTHS = (4, 1, 3)
@@ -207,3 +212,163 @@ def test_files_that_claim_too_much(tmp_path):
     (source / "meta" / "info.json").write_text('{"codebase_version": "v3.0"}')
     raises(ValueError, "refusing to make", lambda: lerobot_to_memmap(source, tmp_path / "out"))
     assert os.listdir(tmp_path) == ["source"]
+
+
+# -- images and videos ----------------------------------------------------------------------------
+
+
+def png(frame):
+    file = io.BytesIO()
+    Image.fromarray(frame).save(file, "PNG")
+    return file.getvalue()
+
+
+def shots(count=8, height=6, width=10):
+    """Frames that differ in all dimensions."""
+    return np.random.default_rng(0).integers(0, 256, (count, height, width, 3), np.uint8)
+
+
+def column(frames):
+    return pa.array([{"bytes": png(frame), "path": f"{i}.png"} for i, frame in enumerate(frames)])
+
+
+def grey(numbers):
+    """Frames that a video keeps the numbers of."""
+    return np.broadcast_to(np.asarray(numbers, np.uint8)[:, None, None, None] * 20, (len(numbers), 32, 48, 3))
+
+
+def filmed(
+    root, version="v3.0", parts=((0, 4), (4, 8)), starts=(0.0, 0.4, 0.0), name="observation.images.wrist"
+):
+    """A data set with a video: one for each episode (version 2), or episodes one after the other (3)."""
+    write(root, version, info={"features": {name: {"dtype": "video", "shape": [32, 48, 3]}}})
+    if version.startswith("v2"):
+        places = [root / "videos" / "chunk-000" / name / f"episode_{i:06d}.mp4" for i in range(len(parts))]
+    else:
+        places = [root / "videos" / name / "chunk-000" / f"file-{i:03d}.mp4" for i in range(len(parts))]
+    for place, (first, last) in zip(places, parts, strict=True):
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_video(place, grey(range(first, last)), fps=10)
+    about = {"episode_index": [0, 1, 2], "length": list(LENGTHS)}
+    about |= {f"videos/{name}/chunk_index": [0] * 3, f"videos/{name}/file_index": [0, 0, 1]}
+    (root / "meta" / "episodes").mkdir(exist_ok=True)
+    table = pa.table({**about, f"videos/{name}/from_timestamp": list(starts)})
+    pq.write_table(table, root / "meta" / "episodes" / "file-000.parquet")
+    return places
+
+
+def convert(source, folder, **options):
+    return lerobot_to_memmap(source, folder, **{"images": True, **options})
+
+
+def test_images(tmp_path, monkeypatch):
+    monkeypatch.setattr(lerobot, "_IMAGE_ROWS", 3)
+    frames = shots()
+    more = {"observation.images.top": column(frames), "other": column(frames[:, :, :, :1].repeat(3, -1))}
+    source = write(tmp_path / "source", task=pa.array(["pick"] * 8), **more)
+    with pytest.warns(UserWarning, match=r"left out of .*\['other', 'task'\]"):
+        td = lerobot_to_memmap(source, tmp_path / "out", images="observation.images.top")
+    np.testing.assert_array_equal(td["observation", "image", "top"], frames)
+    assert set(td["next", "observation"].keys()) == {"state"}
+    with pytest.warns(UserWarning, match=r"left out of .*\['task'\]"):
+        td = lerobot_to_memmap(source, tmp_path / "all", images=True, image_size=(4, 5))
+    ahead = Resize(4, 5)(TensorDict(pixels=np.moveaxis(frames, -1, 1)))["pixels"]
+    np.testing.assert_array_equal(td["observation", "image", "top"], np.moveaxis(ahead, 1, -1))
+    assert td["other"].shape == (8, 4, 5, 3)
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_videos(tmp_path, version):
+    ends = np.cumsum((0, *LENGTHS)).tolist()
+    parts = ((0, 5), (5, 8)) if version == "v3.0" else tuple(itertools.pairwise(ends))
+    filmed(tmp_path / "source", version, parts)
+    td = lerobot_to_memmap(tmp_path / "source", tmp_path / "out", images=["observation.images.wrist"])
+    found = td["observation", "image", "wrist"]
+    assert found.shape == (8, 32, 48, 3)
+    np.testing.assert_array_equal((found.mean((1, 2, 3)) / 20).round(), np.arange(8))
+    assert set(td["next", "observation"].keys()) == {"state"}
+    td = lerobot_to_memmap(tmp_path / "source", tmp_path / "small", images=True, image_size=(8, 8))
+    np.testing.assert_array_equal(
+        (td["observation", "image", "wrist"].mean((1, 2, 3)) / 20).round(), np.arange(8)
+    )
+
+
+def test_videos_that_have_other_frames(tmp_path):
+    """None is ever given to another row: a count or a time that does not fit is an error."""
+    for k, (options, message) in enumerate(
+        (
+            ({"parts": ((0, 5), (5, 7))}, "must have the 3 frames of its episodes, got 2"),
+            ({"parts": ((0, 6), (5, 8))}, "must have the 5 frames of its episodes, got more"),
+            (
+                {"parts": ((0, 5), (5, 8)), "starts": (0.0, 0.5, 0.0)},
+                "episode 1, of 1 frames, starts at 0.5 s",
+            ),
+            ({"parts": ((0, 5), (5, 8)), "starts": (0.0, 0.4, 0.4)}, "episode 2, .* behind 0 frames"),
+        )
+    ):
+        source = tmp_path / f"source{k}"
+        filmed(source, **options)
+        raises(ValueError, message, convert, source, tmp_path / "out")
+    assert "out" not in os.listdir(tmp_path)
+
+
+def test_descriptions_of_videos(tmp_path):
+    source, name = tmp_path / "source", "observation.images.wrist"
+    filmed(source, parts=((0, 5), (5, 8)))
+    file = source / "meta" / "episodes" / "file-000.parquet"
+    table = pq.read_table(file)
+    at = table.schema.names.index
+    for change, message in (
+        (table.drop_columns([f"videos/{name}/file_index"]), "must have the columns"),
+        (table.set_column(at("length"), "length", pa.array(["4", "1", "3"])), "must have the columns"),
+        (table.set_column(at("length"), "length", pa.array([4, None, 3])), "missing values"),
+        (table.set_column(at("length"), "length", pa.array([6, -1, 3])), "behind 0 frames|behind 6 frames"),
+        (table.take([2, 0, 1]), "one after the other"),
+        (table.slice(0, 2), "must have 8 frames"),
+    ):
+        pq.write_table(change, file)
+        raises(ValueError, message, convert, source, tmp_path / "out")
+    pq.write_table(table, file)
+    raises(
+        ValueError,
+        "images must be of .*got",
+        lambda: convert(source, tmp_path / "out", images=["top"]),
+    )
+    raises(
+        ValueError,
+        "image_size",
+        lambda: convert(source, tmp_path / "out", image_size=(0, 1)),
+    )
+    info = json.loads((source / "meta" / "info.json").read_text())
+    (source / "meta" / "info.json").write_text(json.dumps(info | {"fps": None}))
+    raises(ValueError, "the fps of the videos", convert, source, tmp_path / "out")
+
+
+def test_other_images(tmp_path):
+    for k, (content, message) in enumerate(
+        (
+            (b"", "is no image"),
+            (None, "must hold the bytes of images, got NoneType"),
+            (png(np.zeros((6, 11, 3), np.uint8)), r"of shape \(6, 11, 3\), the first is \(6, 10, 3\)"),
+        )
+    ):
+        values = pa.array([{"bytes": png(shots()[0]), "path": "0"}, {"bytes": content, "path": "1"}])
+        source = write(tmp_path / f"source{k}", lengths=(1, 1), **{"observation.images.top": values})
+        raises(ValueError, message, convert, source, tmp_path / "out")
+    assert "out" not in os.listdir(tmp_path)
+
+
+def test_hostile_videos(tmp_path):
+    places = filmed(tmp_path / "source", parts=((0, 5), (5, 8)))
+    whole = places[1].read_bytes()
+    for content, message in ((whole[: len(whole) // 2], "is damaged"), (b"", "refusing to make 3 frames")):
+        places[1].write_bytes(content)
+        raises(ValueError, message, convert, tmp_path / "source", tmp_path / "out")
+    places[1].unlink()
+    raises(FileNotFoundError, "file-001", convert, tmp_path / "source", tmp_path / "out")
+    (tmp_path / "elsewhere.mp4").write_bytes(whole)
+    places[1].symlink_to(tmp_path / "elsewhere.mp4")
+    raises(ValueError, "follow the link", convert, tmp_path / "source", tmp_path / "out")
+    filmed(tmp_path / "out_of", parts=((0, 5), (5, 8)), name="../../elsewhere")
+    raises(ValueError, "follow the link", convert, tmp_path / "out_of", tmp_path / "out")
+    assert "out" not in os.listdir(tmp_path)

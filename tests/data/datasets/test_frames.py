@@ -1,0 +1,79 @@
+"""Images and videos, of files that imageio and Pillow write."""
+
+import io
+
+import numpy as np
+import pytest
+from helpers.cases import raises
+
+from lite.data.datasets.frames import image, resized, video
+from lite.data.logging.video_files import write_video
+
+Image = pytest.importorskip("PIL.Image", reason="needs the video extra")
+
+
+def encoded(frame, kind="PNG", mode=None):
+    file = io.BytesIO()
+    found = Image.fromarray(frame)
+    (found.convert(mode) if mode else found).save(file, kind)
+    return file.getvalue()
+
+
+def shot(height=6, width=10):
+    return np.random.default_rng(0).integers(0, 256, (height, width, 3), np.uint8)
+
+
+def test_images():
+    np.testing.assert_array_equal(image(encoded(shot()), "x"), shot())
+    np.testing.assert_array_equal(image(encoded(shot()[..., 0]), "x"), shot()[..., :1])
+    assert np.abs(image(encoded(np.full((6, 10, 3), 99, np.uint8), "JPEG"), "x").astype(int) - 99).max() < 3
+
+
+def test_other_images():
+    for content, message in (
+        (encoded(shot())[:60], "where is no image"),
+        (b"", "where is no image"),
+        (None, "where must hold the bytes of images, got NoneType"),
+        (encoded(shot(), "BMP"), "where is no image"),
+        (encoded(shot(), mode="RGBA"), "mode RGBA, expected L or RGB"),
+        (encoded(np.zeros((5000, 5000), np.uint8)), "where has 5000 x 5000 pixels"),
+    ):
+        raises(ValueError, message, image, content, "where")
+
+
+def test_resized():
+    assert resized(shot(), None).shape == (6, 10, 3)
+    small = resized(shot(), (3, 5))
+    np.testing.assert_allclose(
+        small, np.asarray(Image.fromarray(shot()).resize((5, 3), Image.BILINEAR)), atol=1
+    )
+
+
+def test_videos(tmp_path):
+    """Frames that an encoder leaves out, as they are like those before, are there, too."""
+    path = tmp_path / "film.mp4"
+    levels = np.repeat([20, 200, 90], 10).astype(np.uint8)
+    write_video(path, np.broadcast_to(levels[:, None, None, None], (30, 32, 48, 3)), fps=10)
+    found = np.stack(list(video(str(path))))
+    assert found.shape == (30, 32, 48, 3)
+    assert np.abs(found.mean((1, 2, 3)) - levels).max() < 2
+    early = video(str(path))
+    next(early)
+    early.close()
+
+
+def test_other_videos(tmp_path, monkeypatch):
+    path = tmp_path / "film.mp4"
+    write_video(path, shot(64, 64)[None].repeat(9, 0), fps=10)
+    whole = path.read_bytes()
+    playlist = f"#EXTM3U\n#EXTINF:1,\nfile://{path}\n#EXT-X-ENDLIST\n".encode()
+    for content in (whole[: len(whole) // 2], b"", playlist, b"ffconcat version 1.0\nfile film.mp4\n"):
+        other = tmp_path / "other.mp4"
+        other.write_bytes(content)
+        raises(
+            ValueError,
+            "other.mp4 is damaged, or no mp4 file",
+            lambda: list(video(str(tmp_path / "other.mp4"))),
+        )
+    monkeypatch.setattr("lite.data.datasets.frames._MOST", 1000)
+    raises(ValueError, "film.mp4 has 64 x 64 pixels", lambda: list(video(str(path))))
