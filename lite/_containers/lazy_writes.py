@@ -77,7 +77,8 @@ def _new_name(stack: Any, item: object) -> str | None:
         RuntimeError: the two names differ.
     """
     node = stack._as_node(item)
-    name = None if node is None or node._names is None else node._names[stack.stack_dim]
+    names = None if node is None else node._names
+    name = None if names is None or len(names) <= stack.stack_dim else names[stack.stack_dim]
     if name is None or name == stack._dim_name:
         return None
     if stack._dim_name is not None:

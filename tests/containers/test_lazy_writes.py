@@ -207,6 +207,12 @@ def test_a_named_entry_names_the_stack_dimension() -> None:
         assert (other.names, list(other.keys())) == (names, [])
 
 
+def test_a_named_entry_without_the_stack_dimension() -> None:
+    stack = lazy_stack([TensorDict(batch_size=[1]) for _ in range(2)], 1)
+    td = TensorDict({"n": stack}, [1], names=["c"]).create_nested(("n", "new"))
+    assert td["n", "new"].names == ["c", None]
+
+
 def test_objects_of_more_dimensions_are_refused() -> None:
     def target() -> TensorDict:
         return TensorDict(s=NonTensorStack("p", "q"), x=np.zeros((2, 1)), batch_size=[2])
