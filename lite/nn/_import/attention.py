@@ -386,6 +386,86 @@ def _attention(spec: Spec) -> Run:
     return run
 
 
+@operator("Attention", domain=MICROSOFT)
+def _projected_attention(spec: Spec) -> Run:
+    heads, sizes = spec.need("num_heads"), spec.ints("qkv_hidden_sizes")
+    if spec.get("do_rotary", 0) or spec.get("past_present_share_buffer", 0):
+        raise Unsupported("do_rotary, or past_present_share_buffer,")
+
+    def run(
+        x: Array, weights: Array, bias: Array | None = None, mask: Array | None = None,
+        past: Array | None = None, score_bias: Array | None = None,
+    ) -> Any:  # fmt: skip
+        both = np.matmul(x, weights)
+        both = both if bias is None else both + bias
+        first, second = sizes[:2] if sizes else (both.shape[-1] // 3,) * 2
+        parts = both[..., :first], both[..., first : first + second], both[..., first + second :]
+        before = (None, None) if past is None else (past[0], past[1])
+        q, k, v = (split_heads(part, heads) for part in parts)
+        out, k, v = _masked_attention(spec, q, k, v, mask, before, score_bias)
+        return (out, np.stack([k, v])) if spec.uses_output(1) else out
+
+    return run
+
+
+@operator("MultiHeadAttention", domain=MICROSOFT)
+def _multi_head_attention(spec: Spec) -> Run:
+    heads = spec.need("num_heads")
+    if spec.uses_output(3) or spec.has_input(8) or spec.has_input(9):
+        raise Unsupported("scores as an output, or a cache of several beams,")
+
+    def run(
+        query: Array, key: Array | None = None, value: Array | None = None, bias: Array | None = None,
+        mask: Array | None = None, score_bias: Array | None = None, past_key: Array | None = None,
+        past_value: Array | None = None,
+    ) -> Any:  # fmt: skip
+        parts = [*_apart(query), *_apart(key), *_apart(value)]
+        parts = [split_heads(x, heads) if x.ndim == 3 else x for x in parts]
+        if bias is not None:
+            ends = np.cumsum([heads * int(x.shape[-1]) for x in parts]).tolist()
+            rows = bias[: ends[0]], bias[ends[0] : ends[1]], bias[ends[1] :]
+            parts = [x + row.reshape(heads, 1, -1) for x, row in zip(parts, rows, strict=True)]
+        q, k, v = parts
+        out, k, v = _masked_attention(spec, q, k, v, mask, (past_key, past_value), score_bias)
+        return (out, k, v) if spec.uses_output(1) else out
+
+    return run
+
+
+def _apart(x: Array | None) -> list[Array]:
+    """Several in one array (N, T, heads, several, width) as (N, heads, T, width); others as they are."""
+    if x is None or x.ndim < 5:
+        return [] if x is None else [x]
+    return [np.transpose(x[:, :, :, i], (0, 2, 1, 3)) for i in range(int(x.shape[3]))]
+
+
+def _masked_attention(
+    spec: Spec, q: Array, k: Array, v: Array, mask: Array | None, past: tuple[Any, Any],
+    score_bias: Array | None,
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """What queries (N, heads, T, width) read of keys that a mask does not lower, and all keys and values."""
+    if past[0] is not None:
+        k, v = np.concatenate([past[0], k], 2), np.concatenate([past[1], v], 2)
+    n, times, length = q.shape[0], q.shape[2], k.shape[2]
+    keys = np.arange(length)
+    if mask is not None:
+        if mask.ndim > 3 or (mask.ndim == 1 and mask.shape[0] not in (n, 2 * n)):
+            raise NotImplementedError(f"{spec.op} with a mask of shape {tuple(mask.shape)}")
+        if mask.ndim == 1:  # the key after the last of each row; then, if given, the first ones
+            shown = keys < mask[:n, None]
+            shown = (shown if mask.shape[0] == n else shown & (keys >= mask[n:, None]))[:, None, None]
+        else:
+            shown = (mask if mask.ndim == 3 else mask[:, None])[:, None] > 0
+        low = np.where(shown, 0, spec.get("mask_filter_value", -1e4)).astype(q.dtype)
+        score_bias = low if score_bias is None else score_bias + low
+    if spec.get("unidirectional", 0):
+        ahead = keys > (np.arange(times)[:, None] + (length - times))
+        low = np.where(ahead, -np.inf, 0).astype(q.dtype)
+        score_bias = low if score_bias is None else score_bias + low
+    scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(q.shape[-1]))
+    return _merge_heads(grouped_attention(q, k, v, scale, score_bias)), k, v
+
+
 def _without_scores(q: Array, k: Array, v: Array, scale: float, score_bias: Array | None) -> Array | None:
     """Attention where each head of k and v serves several of q, if a kernel computes it."""
     n, heads, times, width = q.shape

@@ -10,6 +10,7 @@ import numpy as np
 
 from lite._arrays.types import Array
 from lite.nn._import.operators import MICROSOFT, ML, Run, Spec, Unsupported, operator
+from lite.nn._import.selecting import table_of
 from lite.nn.layers.normalization import layer_norm, rms_norm
 
 
@@ -131,6 +132,25 @@ def _skip_normalization(spec: Spec) -> Run:
         shape = tuple(x.shape[-1:])
         out = rms_norm(whole, shape, gamma, eps) if simplified else layer_norm(whole, shape, gamma, beta, eps)
         return (out, None, None, whole) if asks_sum else out
+
+    return run
+
+
+@operator("EmbedLayerNormalization", domain=MICROSOFT)
+def _embeddings(spec: Spec) -> Run:
+    eps, asks_sum = spec.get("epsilon", 1e-12), spec.uses_output(2)
+
+    def run(
+        ids: Array, segments: Array | None, words: Array, positions: Array, kinds: Array | None,
+        gamma: Array, beta: Array, mask: Array | None = None, position_ids: Array | None = None,
+    ) -> Any:  # fmt: skip
+        at = np.arange(ids.shape[1])[None] if position_ids is None else position_ids
+        whole = np.take(table_of(words, ids), ids, 0) + np.take(table_of(positions, at), at, 0)
+        if segments is not None and kinds is not None:
+            whole = whole + np.take(table_of(kinds, segments), segments, 0)
+        count = np.zeros(ids.shape[0], np.int32) if mask is None else np.sum(mask == 1, 1).astype(np.int32)
+        out = layer_norm(whole, tuple(whole.shape[-1:]), gamma, beta, eps)
+        return out, count, (whole if asks_sum else None)
 
     return run
 

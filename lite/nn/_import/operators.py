@@ -53,16 +53,42 @@ _TYPES: dict[str, type | tuple[type]] = {
         + ("is_causal", "k", "keepdims", "kv_cache_bit_width", "kv_num_heads", "largest", "layout")
         + ("left_window_size", "linear_before_reset", "local_window_size", "new_axis")
         + ("noop_with_empty_axes", "num_groups", "num_heads", "num_outputs", "num_scan_inputs")
-        + ("output_dtype", "p", "q_num_heads", "qk_matmul_output_mode", "quantize_axis")
+        + (
+            "output_dtype",
+            "p",
+            "past_present_share_buffer",
+            "q_num_heads",
+            "qk_matmul_output_mode",
+            "quantize_axis",
+        )
         + ("replaced_value_int64", "reverse", "zeros")
         + ("right_window_size", "rotary_embedding_dim", "rotary_interleaved", "select_last_index", "size")
         + ("smooth_softmax", "softmax_precision", "sorted", "start", "storage_order", "targets", "time_axis")
-        + ("training_mode", "transA", "transB", "transBatchA", "transBatchB", "upper", "value_int"),
+        + (
+            "training_mode",
+            "transA",
+            "transB",
+            "transBatchA",
+            "transBatchB",
+            "unidirectional",
+            "upper",
+            "value_int",
+        ),
         int,
     ),
     **dict.fromkeys(
         ("alpha", "beta", "bias", "clip", "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma")
-        + ("height_scale", "lambd", "max", "min", "momentum", "ratio", "replaced_value_float", "scale")
+        + (
+            "height_scale",
+            "lambd",
+            "mask_filter_value",
+            "max",
+            "min",
+            "momentum",
+            "ratio",
+            "replaced_value_float",
+            "scale",
+        )
         + ("softcap", "threshold", "value_float", "width_scale"),
         float,
     ),
@@ -85,7 +111,15 @@ _TYPES: dict[str, type | tuple[type]] = {
             "output_padding",
             "output_shape",
         )
-        + ("paddings", "pads", "perm", "scan_input_axes", "scan_input_directions", "scan_output_axes")
+        + (
+            "paddings",
+            "pads",
+            "perm",
+            "qkv_hidden_sizes",
+            "scan_input_axes",
+            "scan_input_directions",
+            "scan_output_axes",
+        )
         + ("scan_output_directions", "shape", "split", "starts", "strides", "value_ints"),
         (int,),
     ),

@@ -26,6 +26,11 @@ MAX_FOLDED_HELD = 1 << 28  # likewise, where there is memory to hold it
 _NEVER_FOLDED = frozenset(
     {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli", "Multinomial"}
 )
+# How a file is made without operators that have no rule.
+_HINTS = {
+    "ZipMap": " (skl2onnx omits it with options={'zipmap': False})",
+    "com.microsoft.nchwc": " (ORT_ENABLE_EXTENDED omits these, which are of one processor)",
+}
 
 
 @dataclass
@@ -281,7 +286,7 @@ class Compiler:
         build = rule_of(node.domain, node.op)
         if build is None:
             domain = f" of {node.domain}" if node.domain else ""
-            hint = " (skl2onnx omits it with options={'zipmap': False})" if node.op == "ZipMap" else ""
+            hint = _HINTS.get(node.op) or _HINTS.get(node.domain, "")
             self.options.missing.append(f"{label}: there is no rule for the operator {node.op}{domain}{hint}")
             return _nothing
         spec = Spec(

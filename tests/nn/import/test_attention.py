@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import noting
-from helpers.onnx_nodes import Case, check_all, model_of, numbers
+from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
 
 from lite import nn, value_and_grad
 from lite._files.onnx import writer
@@ -42,10 +42,55 @@ CASES = [
     Case("CausalConvWithState", [numbers(2, 3, 4), numbers(3, 1, 3, seed=1)], {"activation": "silu"},
         outputs=2, opset=27, has_values=False),
 ]  # fmt: skip
+_X, _WEIGHTS = numbers(2, 3, 6), [numbers(6, 20, seed=1), numbers(20, seed=2)]
+_QKV = [numbers(2, 3, 8), numbers(2, 5, 8, seed=1), numbers(2, 5, 4, seed=2)]
+_PAST = [numbers(2, 2, 3, 4, seed=4), numbers(2, 2, 3, 4, seed=5)]
+
+
+def _int32(*rows: Any) -> np.ndarray:
+    return np.array(rows, np.int32)
+
+
+# What onnxruntime's tool for transformers writes, with each form of a mask.
+CASES += [
+    *(
+        Case("Attention", [_X, *_WEIGHTS, mask],
+            {"num_heads": 2, "qkv_hidden_sizes": [8, 8, 4], **more}, "com.microsoft")
+        for mask, more in (
+            (None, {"scale": 0.3, "unidirectional": 1}),
+            (_int32(2, 3), {}),
+            (_int32(2, 3, 0, 1), {"mask_filter_value": -1.0}),
+            (_int32([1, 0, 1], [0, 1, 1]), {"unidirectional": 1}),
+            (_int32(*np.ones((2, 3, 3)) - np.eye(3)), {}),
+        )
+    ),
+    Case("Attention", [_X, numbers(6, 24, seed=1), numbers(24), None, None, numbers(1, 2, 3, 3, seed=4)],
+        {"num_heads": 2}, "com.microsoft"),
+    Case("Attention", [_X, numbers(6, 24, seed=1), numbers(24), _int32([1, 0, 1, 1, 1], [0, 1, 1, 1, 0]),
+        numbers(2, 2, 2, 2, 4, seed=3)], {"num_heads": 2}, "com.microsoft", outputs=2),
+    Case("MultiHeadAttention", _QKV, {"num_heads": 2, "scale": 0.3}, "com.microsoft"),
+    Case("MultiHeadAttention", [*_QKV, numbers(20, seed=3), _int32([1, 0, 1, 1, 1], [0, 1, 1, 1, 0]),
+        numbers(2, 2, 3, 5)], {"num_heads": 2}, "com.microsoft"),
+    Case("MultiHeadAttention", [numbers(2, 3, 8), *_PAST], {"num_heads": 2}, "com.microsoft"),
+    Case("MultiHeadAttention", [*(numbers(2, 1, 8, seed=i) for i in range(3)), None, None, None, *_PAST],
+        {"num_heads": 2}, "com.microsoft", outputs=3),
+]  # fmt: skip
 
 
 def test_gradients_maps_and_graphs() -> None:
     check_all(CASES)
+
+
+def test_queries_keys_and_values_in_one_array() -> None:
+    """As onnxruntime's tool writes it for graphics cards: its own CPU kernel does not take it."""
+    how = {"num_heads": 2, "scale": 0.3}
+    whole = Case("MultiHeadAttention", [numbers(2, 3, 2, 3, 4)], how, "com.microsoft")
+    (x,) = whole.inputs
+    q, k, v = (x[:, :, :, i].reshape(2, 3, 8) for i in range(3))
+    wanted = module_of(whole._replace(inputs=[q, k, v]))(q, k, v)
+    np.testing.assert_array_equal(module_of(whole)(x), wanted)
+    two = [q, x[:, :, :, 1:]]
+    np.testing.assert_array_equal(module_of(whole._replace(inputs=two))(*two), wanted)
 
 
 def attention_without_scores_is_one_node(masked: str) -> None:

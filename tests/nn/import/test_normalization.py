@@ -1,12 +1,16 @@
 """Operators that normalise."""
 
+import itertools
+
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.onnx_nodes import Case, check_all, graph_of, model_of, module_of, numbers
 
 from lite import grad, jit, nn
 from lite._files.onnx import writer
 
+_IDS = np.array([[0, 4, 1], [3, 1, 1]], np.int32)
 CASES = [
     Case(
         "BatchNormalization",
@@ -50,6 +54,13 @@ CASES = [
         domain="com.microsoft",
     ),
     Case(
+        "EmbedLayerNormalization",
+        [_IDS, _IDS % 2, numbers(5, 4), numbers(6, 4, seed=1), numbers(2, 4, seed=2), numbers(4), numbers(4)],
+        domain="com.microsoft",
+        outputs=3,
+        has_values=False,
+    ),
+    Case(
         "BatchNormalization",
         [numbers(4, 3), numbers(3), numbers(3, seed=1), numbers(3, seed=2), np.abs(numbers(3)) + 0.5],
         opset=13,
@@ -69,6 +80,24 @@ def test_what_a_row_was_divided_by() -> None:
     out, inverse = module_of(case)(x, scale)
     np.testing.assert_allclose(inverse, 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 0.5), rtol=1e-6)
     np.testing.assert_allclose(out, x * inverse * scale, rtol=1e-6)
+
+
+@each_case("kinds, mask, positions", itertools.product([None, "k"], [None, "mask"], [None, "p"]))
+def test_embeddings_of_bert(kinds: str | None, mask: str | None, positions: str | None) -> None:
+    """As onnxruntime's tool for transformers writes them."""
+    tables = {name: numbers(6, 4, seed=i).astype(np.float32) for i, name in enumerate("wstgb")}
+    tables |= {"g": tables["g"][0], "b": tables["b"][0]}
+    given = {"ids": _IDS, "k": _IDS % 2, "mask": _IDS % 3, "p": 2 * _IDS % 5}
+    reads = ["ids", kinds, "w", "s", kinds and "t", "g", "b", mask, positions]
+    names = [name or "" for name in reads]
+    given = {name: x for name, x in given.items() if name in reads}
+    node = writer.node(
+        "EmbedLayerNormalization", "", names, ["y", "n", "z"], {"epsilon": 1e-3}, "com.microsoft"
+    )
+    model = model_of([node], given, ["y", "n", "z"], tables)
+    wanted = pytest.importorskip("onnxruntime").InferenceSession(model).run(None, given)
+    for found, want in zip(nn.from_onnx(model)(**given), wanted, strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=1e-6, strict=True)
 
 
 def test_preparations_of_skl2onnx() -> None:
