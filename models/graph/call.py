@@ -63,7 +63,7 @@ class GraphCall:
             return level.wrap_all(results) if isinstance(results, tuple) else level.wrap(results)
         missing = self.states if any(x is None for x in arrays) and self.starts_with(arrays) else ()
         values = [
-            None if value is None and tensor.name in missing else _as_array(tensor, value)
+            None if value is None and missing else _as_array(tensor, value)
             for tensor, value in zip(self.inputs, arrays, strict=True)
         ]
         lead = self._lead(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -238,15 +239,11 @@ class TokenLogProbs(Module):
             yield from (_Piece(row, target, target) for target in targets.tolist())
             return
         first = 1
-        for limit in (*(limit for _, limit in self._spec.limits), None):
-            here = (
-                targets[targets >= first]
-                if limit is None
-                else targets[(targets >= first) & (targets <= limit)]
-            )
+        for limit in (*(limit for _, limit in self._spec.limits), sys.maxsize):
+            here = targets[(targets >= first) & (targets <= limit)]
             if len(here):
                 yield _Piece(row, int(here[-1]), first)
-            first = first if limit is None else limit + 1
+            first = limit + 1
 
     def _log_probs(
         self, inputs: dict[str, Any], targets: NDArray[np.int64], mask: NDArray[np.bool_], warmth: float,
@@ -278,7 +275,7 @@ class TokenLogProbs(Module):
         weight = weight if hasattr(weight, "dtype") else weight.rows(0, weight.shape[0])
         logits = np.matmul(hidden, weight.swapaxes(0, 1))
         logits = logits if bias is None else logits + bias
-        return logits if layer.scale == 1 else logits * np.float32(layer.scale)
+        return logits * np.float32(layer.scale)
 
     def _hidden(self, inputs: dict[str, Any], targets: NDArray[np.int64], layer: OutputLayer) -> Any:
         """Hidden states (n, S, D), the matrix (V, D) that makes logits of them, and its bias."""

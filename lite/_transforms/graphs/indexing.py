@@ -122,8 +122,8 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
         first, last = first if start is None else start, last if stop is None else stop
         return graph.slice(x, axis, first, last, step, length)
     # A bound at an end of the dimension is the same as no bound.
-    start = None if start is not None and step > 0 and start == 0 else start
-    stop = None if stop is not None and step > 0 and stop == size else stop
+    start = None if step > 0 and start == 0 else start
+    stop = None if step > 0 and stop == size else stop
     if start is None and stop is None and step == 1:
         return x
     found = graph.part(x, axis, start or 0, size if stop is None else stop) if step == 1 else None

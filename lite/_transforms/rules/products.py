@@ -52,7 +52,7 @@ def _by_left(g: Array, x: Array, y: Array) -> Array:
     """The derivative by x of the product x y."""
     g = wide(g)
     if y.ndim == 1:
-        return g[..., None] * y if x.ndim > 1 else g * y
+        return g[..., None] * y
     turned = y.swapaxes(-1, -2)
     if x.ndim > 1:
         share = np.matmul(g, turned)
@@ -152,11 +152,11 @@ def _onnx_matmul(graph: Graph, a: ArrayLike, b: ArrayLike, dtype: DtypeLike = No
     x, y = graph.cast(x, wanted), graph.cast(y, wanted)
     if not x.ndim or not y.ndim:
         raise ValueError("matmul: Input operand does not have enough dimensions")
-    inner = y.shape[-2] if y.ndim > 1 else y.shape[-1]
+    inner = y.shape[-2:][0]
     if x.shape[-1] != inner:
         raise ValueError(f"matmul: the sizes {x.shape[-1]} and {inner} of the dimensions summed over differ")
     lead = graph.broadcast([x.shape[:-2], y.shape[:-2]])
-    shape = (*lead, *(x.shape[-2:-1] if x.ndim > 1 else ()), *(y.shape[-1:] if y.ndim > 1 else ()))
+    shape = (*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ()))
     if x.ndim > 1 and y.ndim == 1:  # onnxruntime would fuse a transposition of x with it, and lose it
         column = graph.emit("MatMul", [x, graph.unsqueeze(y, 1)], (*shape, 1), x.dtype)
         return graph.squeeze(column, -1)

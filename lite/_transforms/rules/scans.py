@@ -198,20 +198,16 @@ def _cumulative(result: Array, start: int, x: Any, axis: Any, include_initial: b
 @formula(np.diff)
 def _diff(a: Array, n: int = 1, axis: int = -1, prepend: Operand = None, append: Operand = None) -> Array:
     no_value = default(np.diff, "prepend")
-    ends = [end for end in (prepend, append) if end is not None and end is not no_value]
+    before, after = ([] if end is None or end is no_value else [end] for end in (prepend, append))
     if n < 0:
         raise ValueError(f"order must be non-negative but got {n}")
-    if n and ends:
+    if n and (before or after):
         one = tuple(1 if d == axis % ndim_of(a) else size for d, size in enumerate(np.shape(a)))
 
         def wide(end: ArrayLike) -> Any:
             return np.broadcast_to(end, one) if ndim_of(end) == 0 else end
 
-        parts = [wide(prepend)] if prepend is not None and prepend is not no_value else []
-        parts.append(a)
-        if append is not None and append is not no_value:
-            parts.append(wide(append))
-        a = np.concatenate(parts, axis)
+        a = np.concatenate([*map(wide, before), a, *map(wide, after)], axis)
     at = (slice(None),) * (axis % ndim_of(a))
     for _ in range(n):
         later, earlier = a[(*at, slice(1, None))], a[(*at, slice(None, -1))]
@@ -269,4 +265,4 @@ def _derivative(f: Array, step: ArrayLike, axis: int, edge_order: int) -> Array:
 def _ediff1d(ary: ArrayLike, to_end: Operand = None, to_begin: Operand = None) -> Array:
     inner = np.diff(np.ravel(ary))
     parts = [np.ravel(part) for part in (to_begin, inner, to_end) if part is not None]
-    return np.concatenate(parts) if len(parts) > 1 else inner
+    return np.concatenate(parts)

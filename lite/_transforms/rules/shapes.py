@@ -262,7 +262,7 @@ def _onnx_roll(graph: Graph, a: Any, shift: Any, axis: Axes = None) -> Array:
     for by, at in zip(shifts, axes, strict=True):
         if graph.size(a.shape[at]) is not None:
             raise NoRule("along a dynamic dimension")
-        cut = -by % a.shape[at] if a.shape[at] else 0
+        cut = -by % max(a.shape[at], 1)
         head: Any = (slice(None),) * at
         a = np.concatenate([a[(*head, slice(cut, None))], a[(*head, slice(None, cut))]], at)
     return a
@@ -273,13 +273,12 @@ def _grad_repeat(a: Any, repeats: Array, axis: int | None = None) -> Array:
     a = as_array(a)
     if axis is None or not a.ndim:
         a, axis = a.reshape(-1), 0 if axis is None else axis
-    if np.ndim(repeats) and len(repeats) != 1:
+    if np.ndim(repeats):
         return np.take(a, np.repeat(np.arange(a.shape[axis]), repeats), axis)
     held = value_of(a)
     place = normalize_axis_index(axis, held.ndim)
     value = np.repeat(held, repeats, place)
-    count = value.shape[place] // max(held.shape[place], 1)
-    shape = (*held.shape[: place + 1], count, *held.shape[place + 1 :])
+    shape = (*held.shape[: place + 1], int(repeats), *held.shape[place + 1 :])
     return with_node(value, (a, lambda g: np.sum(wide(g).reshape(shape), place + 1)))
 
 
@@ -531,7 +530,7 @@ def _triu(m: Array, k: int = 0) -> Array:
 def _below_diagonal(m: Array, k: int) -> Array:
     if hasattr(k, "level"):
         raise NoRule
-    rows, columns = (m.shape * 2)[-2:] if m.ndim == 1 else m.shape[-2:]
+    rows, columns = (m.shape * 2)[-2:]
     return np.tri(rows, columns, k, dtype=bool)
 
 

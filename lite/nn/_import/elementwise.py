@@ -125,9 +125,7 @@ simple(formulas.of_numbers(formulas.erf), "Erf")
 @operator("IsInf")
 def _is_inf(spec: Spec) -> Run:
     above, below = spec.get("detect_positive", 1), spec.get("detect_negative", 1)
-    if above and below:
-        return np.isinf
-    return lambda x: np.isinf(x) & ((x > 0) if above else (x < 0)) & bool(above or below)
+    return lambda x: ((x == np.inf) & bool(above)) | ((x == -np.inf) & bool(below))
 
 
 def _where(condition: Array, a: Array, b: Array) -> Array:
@@ -146,9 +144,9 @@ def _clip(spec: Spec) -> Run:
     def run(x: Array, low: Any = None, high: Any = None) -> Array:
         low, high = least if low is None else low, most if high is None else high
         if low is not None:
-            x = np.maximum(x, x.dtype.type(low) if isinstance(low, float) else low)
+            x = np.maximum(x, low)
         if high is not None:
-            x = np.minimum(x, x.dtype.type(high) if isinstance(high, float) else high)
+            x = np.minimum(x, high)
         return x
 
     return run
@@ -220,7 +218,7 @@ def _of_alpha(function: Callable[..., Array], kind: str, alpha: float, domain: s
 
 
 def _celu(x: Array, alpha: float) -> Array:
-    return np.maximum(x, 0) + np.minimum(alpha * np.expm1(np.minimum(x, 0) / alpha), 0)
+    return np.maximum(x, 0) + alpha * np.expm1(np.minimum(x, 0) / alpha)
 
 
 def _swish(x: Array, alpha: float) -> Array:
@@ -239,7 +237,7 @@ _of_alpha(lambda x, alpha: np.where(x > alpha, x, 0).astype(x.dtype, copy=False)
 @operator("Selu")
 def _selu(spec: Spec) -> Run:
     alpha, gamma = spec.get("alpha", 1.6732632423543772), spec.get("gamma", 1.0507009873554805)
-    return lambda x: gamma * np.where(x > 0, x, alpha * np.expm1(np.minimum(x, 0)))
+    return lambda x: gamma * functional.elu(x, alpha)
 
 
 @operator("HardSigmoid")

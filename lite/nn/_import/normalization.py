@@ -16,7 +16,7 @@ from lite.nn.layers.normalization import layer_norm, rms_norm
 
 def _channels(x: Array, ndim: int) -> Array:
     """Numbers of the channels, (C,), in the shape in which they broadcast with (N, C, ...)."""
-    return x.reshape(-1, *(1,) * (ndim - 2)) if ndim > 2 else x
+    return x.reshape(-1, *(1,) * (ndim - 2))
 
 
 @operator("BatchNormalization")

@@ -202,7 +202,7 @@ def _matmul_bits(spec: Spec) -> Run:
         for i in range(0, count, step):
             rows = dequantized_rows(weight, scales, zeros, bits, block, slice(i, i + step))[:, :wide]
             parts.append(matmul(x, rows.astype(x.dtype, copy=False).T))
-        out = parts[0] if len(parts) == 1 else np.concatenate(parts, -1)
+        out = np.concatenate(parts, -1)
         return out if bias is None else out + bias
 
     return run

@@ -132,8 +132,6 @@ def _along(spec: Spec) -> Run:
 
     def run(x: Array) -> Array:  # over all axes from that one on
         at = axis + x.ndim if axis < 0 else axis
-        if at == x.ndim - 1:
-            return compute(x, -1)
         return compute(x.reshape(*x.shape[:at], -1), -1).reshape(x.shape)
 
     return run

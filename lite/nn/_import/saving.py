@@ -94,15 +94,13 @@ def external_files(graph: OperationGraph) -> Iterator[str]:
 
 def _write_inside(content: bytearray, weight: Weight, name: str, data: NDArray[Any]) -> None:
     """Put numbers where the old ones are in the file."""
-    left = memoryview(data.tobytes())
     for number, wire, a, b in fields(weight.model, *weight.span):
-        if (number == 9 and wire == 2) or number in (4, 10):  # raw, floats, doubles
-            content[a:b] = left[: b - a]
-            left = left[b - a :]
-        elif number == 5:
-            raise ValueError(f"the weight {name!r} is written number by number: save it in raw form first.")
-    if left:
-        raise ValueError(f"the weight {name!r} is not where the graph says.")
+        if (
+            (number == 9 and wire == 2) or number in (4, 10)
+        ) and b - a == data.nbytes:  # raw, floats, doubles
+            content[a:b] = data.tobytes()
+            return
+    raise ValueError(f"the weight {name!r} is written number by number: save it in raw form first.")
 
 
 def _replace(path: Path, content: bytes | bytearray) -> None:

@@ -83,17 +83,10 @@ def _slice(spec: Spec) -> Run:
         stride = (1,) * len(begin) if steps is None else integers(steps)
         index: list[Any] = [slice(None)] * x.ndim
         for axis, a, b, step in zip(places or range(len(begin)), begin, end, stride, strict=True):
-            index[axis] = slice(
-                None if a == 0 and step > 0 else a,
-                None if b >= _FAR or (step < 0 and b <= -_FAR) else b,
-                None if step == 1 else step,
-            )
+            index[axis] = slice(a, b, step)
         return x[tuple(index)]
 
     return run
-
-
-_FAR = 1 << 31  # what exporters mean by the end
 
 
 # -- writing -----------------------------------------------------------------------------------------------
@@ -138,10 +131,9 @@ def _scatter_nd(spec: Spec) -> Run:
 
 @operator("TensorScatter")
 def _tensor_scatter(spec: Spec) -> Run:
-    given, around = spec.get("axis", -2), spec.get("mode", "linear") == "circular"
+    axis, around = spec.get("axis", -2), spec.get("mode", "linear") == "circular"
 
     def run(cache: Array, update: Array, starts: Array | None = None) -> Array:
-        axis = given + cache.ndim if given < 0 else given
         count = update.shape[axis]
         first = np.zeros(cache.shape[0], np.int64) if starts is None else starts
         places = first[:, None] + np.arange(count)
@@ -194,7 +186,7 @@ def _unique(spec: Spec) -> Run:
         inverse = inverse.reshape(-1)
         if not in_order:
             order = np.argsort(firsts)
-            values = np.take(values, order, 0 if axis is None else axis)
+            values = np.take(values, order, axis or 0)
             firsts, counts, inverse = firsts[order], counts[order], np.argsort(order)[inverse]
         return values, *(found.astype(np.int64) for found in (firsts, inverse, counts))
 

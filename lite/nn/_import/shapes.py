@@ -103,7 +103,7 @@ simple(_tile, "Tile")
 @operator("Concat")
 def _concat(spec: Spec) -> Run:
     axis = spec.get("axis", 1)
-    return lambda *arrays: arrays[0] if len(arrays) == 1 else np.concatenate(arrays, axis)
+    return lambda *arrays: np.concatenate(arrays, axis)
 
 
 @operator("Split")

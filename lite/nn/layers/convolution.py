@@ -299,10 +299,9 @@ class _Convolution(Module):
         if mode is None:
             return pad(x, before, after)
         for axis, b, a in zip(range(2, x.ndim), before, after, strict=True):
-            if a or b:
-                # Which entry each position shows: the padding of the positions themselves.
-                shown = np.pad(np.arange(x.shape[axis]), (b, a), mode=mode)  # type: ignore[call-overload]
-                x = x[(slice(None),) * axis + (shown,)]
+            # Which entry each position shows: the padding of the positions themselves.
+            shown = np.pad(np.arange(x.shape[axis]), (b, a), mode=mode)  # type: ignore[call-overload]
+            x = x[(slice(None),) * axis + (shown,)]
         return x
 
     def _unpadded(self, g: Array, before: Sizes, after: Sizes) -> Array:

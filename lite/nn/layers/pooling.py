@@ -267,7 +267,7 @@ class AdaptiveAvgPool2d(Module):
 def _means(size: int, out: int, dtype: Any) -> Any:
     """The matrix (out, size) that takes the mean of each window of one dimension."""
     i, at = np.arange(out)[:, None], np.arange(size)
-    inside = (at >= i * size // max(out, 1)) & (at < -(-(i + 1) * size // max(out, 1)))
+    inside = (at >= i * size // out) & (at < -(-(i + 1) * size // out))
     return (inside / inside.sum(1, keepdims=True)).astype(dtype)
 
 

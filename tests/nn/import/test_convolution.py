@@ -20,6 +20,7 @@ CASES = [
     Case("ConvTranspose", [numbers(1, 2, 3), numbers(2, 3, 2, seed=1)],
         {"auto_pad": "VALID", "strides": [2]}),
     Case("ConvTranspose", [numbers(1, 2, 3, 3), numbers(2, 1, 1, 1, seed=1)], {"pads": [1, 0, 1, 0]}),
+    Case("Conv", [numbers(1, 2, 5), numbers(3, 2, 1, seed=1)], {"auto_pad": "SAME_UPPER", "strides": [2]}),
 ]  # fmt: skip
 
 

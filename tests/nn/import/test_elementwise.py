@@ -30,6 +30,11 @@ CASES = [
     Case("Div", [np.array([-7, -6, 7]), np.array([2, 2, -2])]),
     Case("Pow", [np.abs(numbers(3)) + 0.5, np.array([[2.0]])]),
     Case("Shrink", [numbers(3, 2)], {"bias": 0.2, "lambd": 0.1}),
+    Case("Shrink", [np.float32([-0.5, 0.5, 0.7])], {"bias": 0.2}),
+    *(
+        Case("IsInf", [np.float32([-np.inf, np.inf, np.nan, 0])], {f"detect_{side}": 0})
+        for side in ("positive", "negative")
+    ),
 ]
 
 

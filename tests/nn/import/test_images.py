@@ -40,6 +40,27 @@ CASES = [
         for rows in (3, 1)
     ),
     Case("Col2Im", [numbers(1, 4, 20), np.array([3, 4]), np.array([2, 2])], {"pads": [1, 0, 1, 2]}),
+    Case(
+        "Resize",
+        [numbers(1, 2, 3, 4), None, np.array([1, 1, 1 / 3, 0.5], np.float32)],
+        {"mode": "linear", "coordinate_transformation_mode": "align_corners"},
+    ),
+    *(
+        Case(
+            "Resize",
+            [
+                *(numbers(1, 2, 3, 4), np.array([0, 0, *start, 1, 1, *stop], np.float32)),
+                np.array([1, 1, 1 / 3, 0.75], np.float32),
+            ],
+            {"mode": "cubic", "coordinate_transformation_mode": "tf_crop_and_resize", **options},
+            opset=11,
+        )
+        for start, stop, options in (
+            ((0.2, 0.3), (0.6, 0.9), {}),
+            ((0.2, 2.3), (0.6, 3.9), {"exclude_outside": 1, "extrapolation_value": 0.5}),
+        )
+    ),
+    Case("Col2Im", [numbers(1, 4, 20), np.array([3, 4]), np.array([2, 2])], {"pads": [1, 1, 1, 1]}),
 ]
 
 

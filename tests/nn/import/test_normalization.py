@@ -67,6 +67,8 @@ CASES = [
     ),
     Case("Imputer", [np.float32([[0, 1]])], {"imputed_value_floats": [0.5]}, "ai.onnx.ml"),
     Case("Imputer", [np.array([[0, 1]])], {"imputed_value_int64s": [5]}, "ai.onnx.ml"),
+    Case("LRN", [numbers(2, 5, 3)], {"size": 4}, has_values=False),
+    Case("LRN", [numbers(2, 5, 3, 2)], {"size": 5, "bias": 2.0}),
 ]
 
 

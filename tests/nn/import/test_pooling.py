@@ -1,5 +1,6 @@
 """Pooling."""
 
+import numpy as np
 from helpers.onnx_nodes import Case, check_all, numbers
 
 CASES = [
@@ -31,6 +32,17 @@ CASES = [
     Case("LpPool", [numbers(2, 3, 6)], {"kernel_shape": [3], "p": 2}),
     Case("GlobalAveragePool", [numbers(2, 3, 4, 5)]),
     Case("GlobalMaxPool", [numbers(2, 3, 4, 5)]),
+    Case("LpPool", [numbers(2, 3, 6)], {"kernel_shape": [3]}),
+    Case("GlobalLpPool", [numbers(2, 3, 4)]),
+    *(
+        Case(
+            "MaxPool", [numbers(1, 2, size)],
+            {"kernel_shape": [2], "strides": [2], "pads": [1, 1], "ceil_mode": 1},
+        )
+        for size in (3, 4)
+    ),
+    Case("MaxUnpool", [np.float32([[[5, 6, 7]]]), np.array([[[0, 2, 3]]])],
+        {"kernel_shape": [2], "strides": [2], "pads": [1, 1]}),
 ]  # fmt: skip
 
 

@@ -63,6 +63,19 @@ def test_gradients_maps_and_graphs() -> None:
     check_all(CASES)
 
 
+def test_zeros_of_rows_and_of_columns() -> None:
+    a, b = np.uint8([[3, 9], [8, 4]]), np.uint8([[2, 7], [5, 1]])
+    for zero_a, zero_b in (
+        (np.uint8([4, 3]), np.array(6, np.uint8)),
+        (np.array(4, np.uint8), np.uint8([6, 2])),
+    ):
+        case = Case("MatMulInteger", [a, b, zero_a, zero_b])
+        rows = np.atleast_1d(zero_a)[:, None]
+        np.testing.assert_array_equal(
+            module_of(case)(*case.inputs), (a - rows.astype(np.int32)) @ (b - zero_b.astype(np.int32))
+        )
+
+
 def test_bfloat16_stays_bfloat16() -> None:
     """NumPy's product of it is float32, and it is no "f" in pools and reductions."""
     bfloat16 = pytest.importorskip("ml_dtypes").bfloat16

@@ -42,6 +42,8 @@ CASES = [
         {"block_size": 16, "bits": 8},
         MICROSOFT,
     ),
+    Case("DynamicQuantizeLinear", [np.float32([-255, -3, 0])], outputs=3),
+    Case("DynamicQuantizeLinear", [np.float32([0.3, 255.4])], outputs=3),
 ]
 
 

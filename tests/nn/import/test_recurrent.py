@@ -61,6 +61,15 @@ CASES = [
             ("GRU", 6, 2, "Sigmoid Tanh HardSigmoid Softsign"),
         )
     ),
+    *(
+        Case(
+            "LSTM",
+            [numbers(3, 2, 3), numbers(1, 8, 3, seed=1), numbers(1, 8, 2, seed=2), numbers(1, 16, seed=3)],
+            {"hidden_size": 2, **options},
+            outputs=3,
+        )
+        for options in ({"clip": 0.5}, {"input_forget": 1})
+    ),
 ]
 
 

@@ -17,6 +17,7 @@ CASES = [
     *(Case("Softmax", [numbers(2, 3, 4)], given, opset=11) for given in ({}, {"axis": -2}, {"axis": 0})),
     Case("LpNormalization", [np.zeros((1, 2), np.float32)]),
     Case("CumProd", [numbers(3, 4), np.array(0)], {"exclusive": 1}, opset=26, has_values=False),
+    Case("CumSum", [numbers(3, 1), np.array(1)], {"exclusive": 1}),
 ]
 
 

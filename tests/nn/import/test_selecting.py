@@ -28,6 +28,11 @@ CASES = [
     Case(
         "TensorScatter", [numbers(2, 4, 3), numbers(2, 2, 3, seed=1), np.array([0, 2])], {"axis": 1}, opset=24
     ),
+    Case("ReverseSequence", [numbers(4, 2), np.array([2, 4])]),
+    Case("ReverseSequence", [numbers(2, 3, 2), np.array([2, 3])], {"batch_axis": 0, "time_axis": 1}),
+    Case("ArrayFeatureExtractor", [numbers(4), np.array([2, 0])], domain="ai.onnx.ml", maps=False),
+    Case("Unique", [np.float32([[2, 1, 2], [0, 5, 0]])], {"axis": 1, "sorted": 0}, outputs=4),
+    Case("Unique", [np.float32([2, 1, 2])], {"sorted": 0}, outputs=4),
 ]
 
 

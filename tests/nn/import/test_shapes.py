@@ -20,6 +20,7 @@ CASES = [
     Case("Pad", [numbers(3, 4, 2), np.array([1, 0, 2, 3]), None, np.array([2, 0])]),
     Case("CenterCropPad", [numbers(3, 4), np.array([4, 1])]),
     Case("Expand", [numbers(2, 3, 1), np.array([4])]),
+    Case("CenterCropPad", [numbers(4, 7), np.array([3, 8])]),
 ]
 
 

@@ -9,6 +9,8 @@ from helpers.graphs import numbers
 from helpers.rule_tests import of_rules
 from helpers.vmap_cases import c, check_mapped, f, for_each
 
+from lite import vmap
+
 CASES: list[Case] = [
     *(
         (f"matmul {a} {b}", lambda x, y: x @ y, (f(*a), f(*b)))
@@ -161,3 +163,6 @@ def test_tensordot() -> None:
 def test_sizes_that_do_not_fit() -> None:
     with pytest.raises(ValueError, match="the sizes 3 and 4 of the dimensions summed over differ"):
         check_graph(np.matmul, numbers(5, 3), numbers(4, 3), axes={0: {0: "n"}})
+    for fn in (lambda x: x[0, 0] @ x, lambda x: x @ x[0, 0]):
+        raises(ValueError, "enough dimensions", check_graph, fn, numbers(5, 3))
+        raises(ValueError, "enough dimensions", vmap(fn), numbers(2, 5, 3))

@@ -67,6 +67,14 @@ def test_interpolation() -> None:
         grad_of(lambda x: np.interp(x, places, values, period=4.0), x)
 
 
+def test_too_few_points() -> None:
+    raises(NotImplementedError, r"numpy\.interp", grad_of, lambda x: np.interp(x, [1.0], [2.0]), [0.5])
+    for size in (2, 3):
+        few = np.ones(size - 1)
+        raises(ValueError, "too small", grad_of, lambda x, n=size: np.gradient(x, edge_order=n - 1), few)
+        assert grad_of(lambda x, n=size: np.gradient(x, edge_order=n - 1), np.ones(size)).shape == (size,)
+
+
 def test_running_sums_of_integer_parts_name_the_function() -> None:
     raises(NotImplementedError, r"numpy\.cumsum", grad_of, lambda x: np.cumsum(x, dtype=np.int64), [1.5])
 
