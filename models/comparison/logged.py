@@ -113,7 +113,7 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
             number += 1
             if len(line) > MAX_LINE_BYTES:
                 raise ValueError(f"{path}, line {number}: longer than {MAX_LINE_BYTES} bytes")
-            line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            line = line.removeprefix(b"\xef\xbb\xbf")  # of files put together, too
             if line.strip():
                 yield number, line
 

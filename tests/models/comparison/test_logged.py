@@ -93,6 +93,9 @@ FORMS: dict[str, dict[str, Any]] = {
         "transition_scores": [*VALUES, -3.0],
         "completion_mask": [1, 1, 0],
     },
+    "transformers, the prompt apart": {
+        "prompt_ids": PROMPT, "sequences": PROMPT + RESPONSE, "logprobs": {"token_logprobs": VALUES},
+    },
     "transformers, a batch": {"sequences": [PROMPT + RESPONSE], "transition_scores": [VALUES]},
 }  # fmt: skip
 
@@ -138,6 +141,12 @@ def test_a_line_may_hold_several_responses(tmp_path: Path) -> None:
     assert [row.prompt_ids.tolist() for row in rows] == [[1], [1], [2], [2], [8], [8], PROMPT]
     assert [row.response_ids.tolist() for row in rows] == [[3], [4, 5], [6], [7], [3], [3], RESPONSE]
     assert [row.where for row in rows][-3:] == ["line 3", "line 3", "line 4"]
+
+
+def test_marks_of_the_encoding_and_numbers_that_are_nearly_zero(tmp_path: Path) -> None:
+    line = "\ufeff" + json.dumps({"prompt_ids": [0], "response_ids": [1], "logprobs": [1e-9]})
+    rows = read_log_probs(write(tmp_path, line, line))
+    assert [(row.prompt_ids.tolist(), row.log_probs.tolist()) for row in rows] == [([0], [0.0])] * 2
 
 
 def test_log_probs_may_be_missing_where_nobody_needs_them(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ WIDTH = f"{SHAPE}; width = Gather(shape, one)"
 LONGEST = "most = ReduceMax<keepdims=0>(position_ids)"
 PAST = "shape = Shape<start=2, end=3>(past_key); past = Squeeze(shape)"
 NEW = "sizes = Shape(input_ids); new = Gather(sizes, one)"
+ROWS = "rows = Shape<start=0, end=1>(input_ids)"
 SUM = "sums = ReduceSum<keepdims=0>(attention_mask, ones); most = ReduceMax<keepdims=0>(sums)"
 
 
@@ -25,8 +26,8 @@ def model(nodes: str, *, past: bool = True) -> bytes:
     text = f"""<ir_version: 8, opset_import: ["" : 17]>
     decoder (int64[b, s] input_ids, int64[b, t] attention_mask, int64[b, s] position_ids{cache})
     => (bool[n] long)
-    <int64 one = {{1}}, int64 ten = {{10}}, int64[1] ones = {{1}}, int64[1] twos = {{2}},
-     float half = {{9.5}}>
+    <int64 one = {{1}}, int64 ten = {{10}}, int64[1] zeros = {{0}}, int64[1] ones = {{1}},
+     int64[1] twos = {{2}}, float half = {{9.5}}>
     {{
     {lines}
     long = Identity(chosen)
@@ -50,6 +51,8 @@ def test_replaced() -> None:
         (f"{PAST}; {NEW}; total = Add(past, new); chosen = Greater(total, ten)", 10, True),
         (f"{SUM}; chosen = Greater(most, ten)", 10, True),
         (f"{SHAPE}; width = Slice(shape, ones, twos); chosen = Greater(width, ten)", 10, True),
+        (f"{SHAPE}; width = Slice(shape, ones, twos, zeros, ones); chosen = Greater(width, ten)", 10, True),
+        (f"{SHAPE}; width = Slice(shape, ones, twos, zeros); chosen = Greater(width, one)", 1, True),
     ]
     for nodes, limit, beyond in cases:
         whole = model(nodes)
@@ -89,6 +92,17 @@ def test_left_alone() -> None:
         f"{SHAPE}; chosen = Greater(shape, ten)",  # rows are compared, too
         "chosen = Greater(position_ids, ten)",
         "chosen = Greater(ten, one)",
+        "shape = Shape<start=1>(input_ids); more = Add(shape, one); chosen = Greater(more, ten)",
+        "shape = Shape<start=1>(input_ids); more = Add(one, shape); chosen = Greater(more, ten)",
+        f"{ROWS}; more = Add(rows, one); chosen = Greater(more, ten)",
+        f"{ROWS}; more = Add(one, rows); chosen = Greater(more, ten)",
+        f"{ROWS}; {SHAPE}; width = Gather(shape, rows); chosen = Greater(width, ten)",
+        f"{ROWS}; {SHAPE}; width = Slice(shape, rows, twos); chosen = Greater(width, ten)",
+        f"{ROWS}; {SHAPE}; width = Slice(shape, ones, rows); chosen = Greater(width, ten)",
+        f"{SHAPE}; width = Slice(shape, ones, twos, zeros, twos); chosen = Greater(width, ten)",
+        "most = ReduceMax<keepdims=0>(input_ids); chosen = Greater(most, ten)",
+        "same = Identity(attention_mask); most = ReduceMax<keepdims=0>(same); chosen = Greater(most, ten)",
+        f"{SUM.replace('attention_mask', 'input_ids')}; chosen = Greater(most, ten)",
     ]
     for nodes in cases:
         assert with_limits_as_inputs(model(nodes)) is None, nodes

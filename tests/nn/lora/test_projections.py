@@ -98,6 +98,8 @@ def test_which_nodes_are_products_with_a_constant_matrix() -> None:
 @each_case(
     ("attributes", "inputs", "message"),
     [
+        ({"K": 32, "N": 5}, ["x", "w", "s"], r"64 bytes for a matrix of \(32, 5\)"),
+        ({"K": 17, "N": 4, "bits": 8}, ["x", "w", "s"], r"64 bytes for a matrix of \(17, 4\)"),
         ({"K": 1 << 40, "N": 4}, ["x", "w", "s"], r"64 bytes for a matrix of \(1099511627776, 4\)"),
         ({"N": 4}, ["x", "w", "s"], None),
         ({"K": 3, "N": 4}, ["x", "w"], None),
