@@ -388,8 +388,7 @@ def kl_div(input: Any, target: Any, *, reduction: str = "mean", log_target: bool
         if log_target:
             out = np.exp(y) * (y - x)
         else:
-            nothing = y == 0
-            out = np.where(nothing, 0 * y, y * np.log(np.where(nothing, y.dtype.type(1), y))) - y * x
+            out = y * np.log(np.where(y == 0, y.dtype.type(1), y)) - y * x
         if reduction == "batchmean":
             return out.sum() / max(x.shape[0] if x.ndim else 1, 1)
         return _reduced(out, reduction)

@@ -63,6 +63,11 @@ def test_what_cannot_be_stacked():
     with pytest.raises(RuntimeError, match="devices differ, got None and cpu"):
         lazy_stack([TensorDict(), TensorDict(device="cpu")])
     raises(TypeError, "must be TensorDicts", lambda: LazyStackedTensorDict(3))
+    one, two = TensorDict(batch_size=[1]), TensorDict(batch_size=[2])
+    assert LazyStackedTensorDict(one, one, batch_size=[2, 1], strict_shape=True).batch_size == (2, 1)
+    raises(RuntimeError, "batch sizes", LazyStackedTensorDict, one, two, strict_shape=True)
+    with pytest.raises(RuntimeError, match=r"batch_size is \(2, 1\) for these parts, got batch_size=\(2,\)"):
+        LazyStackedTensorDict(one, one, batch_size=[2])
     assert LazyStackedTensorDict().batch_size == (0,)
 
 

@@ -57,6 +57,8 @@ def test_missing_keys_of_others(missing: Any) -> None:
         td.apply(lambda x, y: x, other)
     got = td.apply(lambda x, y: -1 if y is None else y, other, default=None)
     assert got[("n", "b") if missing == "n" else missing] == -1
+    got = td.apply(lambda x, y: x + y, other, default=10)
+    assert got[("n", "b") if missing == "n" else missing] == (11 if missing == "a" else 12)
     raises(TypeError, "must be TensorDicts", lambda: td.apply(lambda x, y: x, 3))
 
 

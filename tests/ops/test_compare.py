@@ -20,6 +20,11 @@ def test_assert_close() -> None:
     raises(KeyError, "only in actual", lambda: lite.assert_close(td, td.exclude(("n", "b"))))
     assert lite.assert_close(td, td.exclude(("n", "b")), intersection=True)
     raises(AssertionError, r"'s'", lambda: lite.assert_close(td, td.clone().set("s", "other")))
+    for other in (np.ones(td.batch_size), TensorDict({}, td.batch_size)):
+        mixed = td.clone().set("s", other)
+        raises(AssertionError, r"key \('s',\) does not match", lite.assert_close, td, mixed)
+        raises(AssertionError, r"key \('s',\) does not match", lite.assert_close, mixed, td)
+    raises(AssertionError, r"'n'", lite.assert_close, td, td.clone().set("n", np.ones(td.batch_size)))
     stacks = [lite.lazy_stack([tree(), part]) for part in (tree(), near)]
     assert lite.assert_close(stacks[0], stacks[0].clone())
     raises(AssertionError, r"key \('a',\) does not match", lambda: lite.assert_close(*stacks))

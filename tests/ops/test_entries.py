@@ -54,6 +54,7 @@ def test_all_arrays_in_one():
     out = np.empty((4, 3))
     assert td.cat_from_tensordict(sorted=True, out=out) is out
     later = TensorDict({"n": {"a": np.ones(2)}, "b": np.zeros(2)})
+    np.testing.assert_array_equal(later.cat_from_tensordict(), [1, 1, 0, 0])
     np.testing.assert_array_equal(later.cat_from_tensordict(sorted=True), [0, 0, 1, 1])
     with pytest.raises(ValueError, match="at least one"):
         TensorDict().cat_from_tensordict()

@@ -51,7 +51,7 @@ def test_tensor_split(pieces):
 
 def test_atleast():
     td = TensorDict({"a": np.zeros((3, 2))}, batch_size=[3], names=["t"])
-    assert td.atleast_1d() is td
+    assert td.atleast_1d() is np.atleast_1d(td) is td
     out = td.atleast_3d()
     assert (out.batch_size, out["a"].shape, out.names) == ((1, 1, 3), (1, 1, 3, 2), [None, None, "t"])
     assert TensorDict(a=1).atleast_2d().batch_size == (1, 1)

@@ -176,6 +176,8 @@ def test_devices_of_several_are_that_of_each() -> None:
 def test_payloads_of_other_shapes_are_not_equal() -> None:
     first, second = NonTensorData(np.array([1, 2])), NonTensorData(np.array([1, 2, 3]))
     assert not (first == second).any()
+    assert (first == NonTensorData([1, 2])).all()
+    assert (NonTensorData([1, 2]) == first).all()
 
 
 def test_parts_of_objects() -> None:

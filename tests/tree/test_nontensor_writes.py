@@ -98,7 +98,8 @@ def test_update_of_one_object():
     raises(ValueError, "maybe_to_stack", lambda: x.update(NonTensorStack("p", "q")))
     raises(RuntimeError, "got a TensorDict", lambda: x.update(TensorDict(a=1)))
     raises(RuntimeError, "maybe_to_stack", lambda: x.update_(NonTensorStack("p", "q")))
-    raises(RuntimeError, "as a whole", lambda: x.update_at_(NonTensorData("p"), 0))
+    for part in (0, (0,), slice(1)):
+        raises(RuntimeError, "as a whole", x.update_at_, NonTensorData("p"), part)
     assert x.update_at_(NonTensorData("b"), slice(None)).data == "b"
     assert x.set("data", "c").get("data") == "c"
 

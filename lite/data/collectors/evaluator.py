@@ -363,14 +363,14 @@ class Evaluator:
                     collector.update_policy_weights_(values)
                 else:
                     TensorDict.from_module(_part(collector, name)).data.update_(values)
-            training = getattr(self.policy, "training", False)
-            if training and isinstance(self.policy, Module):
+            training = isinstance(self.policy, Module) and self.policy.training
+            if training:
                 self.policy.eval()
             start = time.perf_counter()
             try:
                 episodes = collector.next()
             finally:
-                if training and isinstance(self.policy, Module):
+                if training:
                     self.policy.train()
             result = self._metrics(episodes, time.perf_counter() - start)
             if self.dump_video and isinstance(self.env, TransformedEnv):

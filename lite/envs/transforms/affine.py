@@ -112,7 +112,7 @@ class ObservationNorm(_Affine):
         )
         if eps is None:
             floats = isinstance(scale, np.ndarray) and scale.dtype.kind == "f"
-            eps = float(np.finfo(scale.dtype).eps) if floats and isinstance(scale, np.ndarray) else 1e-6
+            eps = float(np.finfo(scale.dtype).eps) if floats else 1e-6  # type: ignore[union-attr]
         self.eps = eps
         self.register_buffer("standard_normal", np.asarray(standard_normal))
         if loc is None or scale is None:

@@ -360,6 +360,12 @@ def test_resuming():
     starts = np.concatenate([td["observation"][:, 0] for td in (before[0], rest[0])])
     assert len(np.unique(starts, axis=0)) == 4  # other episodes than at first
     raises(KeyError, "frames", lambda: run(3).load_state_dict({}))
+    weight = policy[0].weight.data
+    kept = weight.copy()
+    for part, expected in ((state, kept), ({k: v for k, v in state.items() if k != "policy_state_dict"}, 0)):
+        weight[...] = 0
+        run(3).load_state_dict(part, strict=False)
+        np.testing.assert_array_equal(weight, expected)
 
 
 def test_the_bar(monkeypatch):

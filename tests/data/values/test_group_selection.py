@@ -34,6 +34,13 @@ def test_balanced_means_close_to_the_middle_and_far_apart() -> None:
 
 def test_one_of_several() -> None:
     assert select([3.0, 1.0, 2.0], 1) == [2]
+    assert select([3.0, 1.0, 2.0, 0.0], 1) == [2]
+
+
+def test_bounds_are_outside() -> None:
+    for bounds in ((0.5, 1.0), (0.0, 0.5)):
+        assert select([0.0, 1.0], 2, bounds) is None
+    assert select([0.0, 1.0], 2, (0.4, 0.6)) == [0, 1]
 
 
 def test_many_candidates_are_exchanged_one_by_one() -> None:

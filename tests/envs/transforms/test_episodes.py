@@ -109,6 +109,8 @@ def test_what_truncation_needs() -> None:
     with pytest.raises(RuntimeError, match="a StepCounter must come before, which writes 'step_count'"):
         TransformedEnv(Steps(2), RandomTruncationTransform(1, 2))
     raises(NotImplementedError, "whose episodes it ends", RandomTruncationTransform(1, 2), TensorDict())
+    nested = TensorDict(agents=TensorDict(step_count=np.zeros(1)), other=TensorDict(a=np.zeros(1)))
+    assert RandomTruncationTransform(1, 2)._count_key(nested) == ("agents", "step_count")
     env = TransformedEnv(
         Steps(9), Compose(StepCounter(), RandomTruncationTransform(1, 2, truncated_key="late"))
     )

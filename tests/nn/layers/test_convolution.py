@@ -42,6 +42,15 @@ def test_one_dimension_and_groups(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(out[0, group], expected, rtol=1e-4, atol=1e-6)
 
 
+def test_valid_is_no_padding(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(1, 2, 6)).astype(np.float32)
+    same = [nn.Conv1d(2, 3, 3, padding=pad, rng=0)(x) for pad in ("valid", 0)]
+    np.testing.assert_array_equal(*same)
+    lazy = nn.LazyConv1d(4, 3, groups=2)
+    assert lazy(x).shape == (1, 4, 4)
+    assert lazy.weight.shape == (4, 1, 3)
+
+
 def test_channels_that_do_not_fit() -> None:
     raises(RuntimeError, "2", nn.Conv1d(2, 1, 1), np.zeros((1, 3, 5), np.float32))
 

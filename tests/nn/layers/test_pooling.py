@@ -26,6 +26,8 @@ def test_padding() -> None:
     inside = nn.AvgPool2d(2, padding=1, count_include_pad=False)(one)
     np.testing.assert_array_equal(inside, np.ones((1, 1, 2, 2)))
     np.testing.assert_array_equal(nn.MaxPool2d(2, padding=1)(-one), -np.ones((1, 1, 2, 2)))
+    for size, count in ((3, 2), (4, 3)):  # no window begins in the padding behind
+        assert nn.MaxPool2d((2,), padding=1, ceil_mode=True)(X[..., :size, :size]).shape[2:] == (count, count)
     for wrong in ((0, 2), (-1, 0)):
         with pytest.raises(RuntimeError, match=r"padding must be in \[0, kernel_size / 2\], got"):
             nn.MaxPool2d((3, 3), padding=wrong)(one)
@@ -61,3 +63,6 @@ def test_shapes_that_adaptive_pooling_refuses() -> None:
     for shape in ((1, 0, 2, 2), (2, 2, 2, 2, 2)):
         raises(RuntimeError, r"none but N empty, got \(", layer, np.zeros(shape))
     assert layer(np.zeros((0, 3, 2, 2))).shape == (0, 3, 1, 1)
+    for shape in ((2, 2), (1, 0, 2, 2), (2, 2, 2, 2, 2)):
+        raises(RuntimeError, r"none but N empty, got \(", nn.MaxPool2d(1), np.zeros(shape))
+    assert nn.AdaptiveAvgPool2d(0)(X).shape == (2, 3, 0, 0)

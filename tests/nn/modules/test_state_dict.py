@@ -66,6 +66,8 @@ def test_prefix_destination_and_metadata():
     assert state._metadata == {"": {"version": 1}, "child": {"version": 1}, "linear": {"version": 1}}
     with pytest.warns(FutureWarning, match="keyword"):
         assert m.state_dict({}, "p.")["p.own"] is m.own.data
+    with pytest.warns(FutureWarning, match="keyword"):
+        assert "q.own" in m.state_dict({}, "p.", prefix="q.")
     for count, kind in ((2, np.ndarray), (3, nn.Parameter)):
         with pytest.warns(FutureWarning, match="keyword"):
             found = m.state_dict(*({}, "net.", True)[:count])
@@ -239,6 +241,8 @@ def test_arrays_of_other_libraries_and_arrays_without_data():
 def test_repr_of_incompatible_keys():
     text = repr(Parent().load_state_dict({"z": 1}, strict=False))
     assert text == f"IncompatibleKeys(missing_keys={NAMES}, unexpected_keys=['z'])"
+    text = repr(Parent().load_state_dict({}, strict=False))
+    assert text == f"IncompatibleKeys(missing_keys={NAMES}, unexpected_keys=[])"
 
 
 def test_a_tensordict_is_a_state_dict():
