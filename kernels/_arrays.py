@@ -82,6 +82,12 @@ def is_float(dtype: np.dtype[Any]) -> bool:
     return dtype.char in "efd" or is_bfloat16(dtype)  # `name` is computed on each access
 
 
+def require_float(name: str, dtype: np.dtype[Any]) -> None:
+    """Raise TypeError for another dtype than those of `is_float`; the message names the argument."""
+    if not is_float(dtype):
+        raise TypeError(f"{name} must be float16, bfloat16, float32 or float64, got {dtype}")
+
+
 def native(array: NDArray[Any]) -> NDArray[Any]:
     """`array` in this machine's byte order."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))

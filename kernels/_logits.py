@@ -10,10 +10,10 @@ from lite.kernels._arrays import (
     as_array,
     contiguous,
     is_bfloat16,
-    is_float,
     moveaxis,
     native,
     on_host,
+    require_float,
     rows_of,
 )
 
@@ -45,8 +45,7 @@ class Logits:
     ) -> None:  # fmt: skip
         given: Array = native(as_array("logits", logits))
         self.gpu = gpu
-        if not is_float(given.dtype):
-            raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {given.dtype}")
+        require_float("logits", given.dtype)
         if not given.ndim:
             raise ValueError("logits must have an axis for the vocabulary, got the shape ()")
         if not -given.ndim <= axis < given.ndim:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import contiguous, is_float, to_numpy
+from lite.kernels._arrays import contiguous, require_float, to_numpy
 from lite.kernels._logits import inverse_temperature
 from lite.kernels._row_numbers import run_rows
 
@@ -284,8 +284,7 @@ class LinearLogProbs:
 
 def _floats(name: str, value: ArrayLike) -> _Array:
     array = to_numpy(name, value)
-    if not is_float(array.dtype):
-        raise TypeError(f"{name} must be float16, bfloat16, float32 or float64, got {array.dtype}")
+    require_float(name, array.dtype)
     return array
 
 

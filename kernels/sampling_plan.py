@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from lite.kernels._arrays import Array, as_array, contiguous, is_float, rows_of, to_numpy
+from lite.kernels._arrays import Array, as_array, contiguous, require_float, rows_of, to_numpy
 from lite.kernels._device import gpu_of, in_cuda_memory
 from lite.kernels._integer import integer
 from lite.kernels._logits import SMALLEST
@@ -241,8 +241,7 @@ class SamplingPlan:
         return self._tokens, log_probs, self._detailed() if self._details else None
 
     def _check(self, model: Array) -> None:
-        if not is_float(model.dtype):
-            raise TypeError(f"logits must be float16, bfloat16, float32 or float64, got {model.dtype}")
+        require_float("logits", model.dtype)
         if model.shape != self.shape:
             raise ValueError(f"logits must have the shape {self.shape}, got {model.shape}")
 
@@ -347,8 +346,7 @@ def _option(
 def _shaped(name: str, value: ArrayLike, shape: tuple[int, int]) -> Array:
     """Scores of the shape of logits."""
     given = as_array(name, value)
-    if not is_float(given.dtype):
-        raise TypeError(f"{name} must be float16, bfloat16, float32 or float64, got {given.dtype}")
+    require_float(name, given.dtype)
     if given.shape != shape:
         raise ValueError(f"{name} must have the shape of logits {shape}, got {given.shape}")
     return given

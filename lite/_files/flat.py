@@ -166,16 +166,12 @@ def _array(member: Any, arrays: Arrays) -> Array:
 def write_npz(path: str, arrays: dict[str, Array], description: str) -> None:
     """Write arrays and their description; `np.load` reads the file."""
     text = np.frombuffer(description.encode(), np.uint8)
-    names = _entry_names([*arrays])
+    # zipfile ends a name at a NUL, and one name is reserved for the description.
+    names = [name.replace("%", "%25").replace("\0", "%00") for name in arrays]
     with new_file(path) as file, zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for name, array in [*zip(names, arrays.values(), strict=True), (_DESCRIPTION, text)]:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as out:
                 npy.write_array(out, _in_known_dtype(array), allow_pickle=False)
-
-
-def _entry_names(names: list[str]) -> list[str]:
-    # zipfile ends a name at a NUL, and one name is reserved for the description.
-    return [name.replace("%", "%25").replace("\0", "%00") for name in names]
 
 
 def _in_known_dtype(array: Array) -> Array:

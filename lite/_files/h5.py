@@ -75,13 +75,8 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
     size = group.attrs.get("batch_size", ()) if batch_size is None else batch_size
     out = class_registry.dense({}, size)
     for key in group:
-        if isinstance(group.get(key, getlink=True), package.ExternalLink | package.SoftLink):
-            raise ValueError(f"refusing to follow the link {key!r} of {group.file.filename}.")
-        item = group[key]
-        about = package.h5o.get_info(item.id)
-        if (about.fileno, about.addr) in seen:  # it could be there twice at each of any number of levels
-            raise ValueError(f"refusing to read {item.name!r} of {group.file.filename} twice, by two names.")
-        seen.add((about.fileno, about.addr))
+        item = member(package, group, key)
+        require_new(package, item, seen)
         if isinstance(item, package.Group):
             value: Any = _read(package, item, batch_size, seen)
         else:
@@ -90,6 +85,21 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
             value = value.decode() if isinstance(value, bytes) else np.asarray(value)
         out._put(key, out._convert(value))
     return out
+
+
+def member(package: Any, group: Any, name: str) -> Any:
+    """What a group has under a name; ValueError for a link, which may lead to other files."""
+    if not isinstance(group.get(name, getlink=True), package.HardLink):
+        raise ValueError(f"refusing to follow the link {name!r} of {group.file.filename}.")
+    return group[name]
+
+
+def require_new(package: Any, item: Any, seen: set[Any]) -> None:
+    """Note an object; ValueError if it was seen: it could be there twice at each of any number of levels."""
+    about = package.h5o.get_info(item.id)
+    if (about.fileno, about.addr) in seen:
+        raise ValueError(f"refusing to read {item.name!r} of {item.file.filename} twice, by two names.")
+    seen.add((about.fileno, about.addr))
 
 
 def _check(data: Any, filename: str) -> None:

@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from lite._tree.keys import NestedKey
 from lite.models.graph.call import GraphCall
 from lite.models.graph.contract import contract_of
 from lite.models.graph.runtime import choose_runtime, parse_device
 from lite.models.graph.session import GivenSession, SessionLike, SessionOptions, SharedSession, runtime_of
-from lite.models.graph.tensors import GraphTensor, read_tensors
+from lite.models.graph.tensors import read_tensors
 from lite.nn import TensorDictModule
-from lite.nn._export.contract import ContractTensor
+from lite.nn._export.contract import Contract, Keys, keys_for
 from lite.nn._modules.casting import parse_to
-
-Keys = Sequence[NestedKey] | Mapping[str, NestedKey]
 
 
 class OnnxModule(TensorDictModule):
@@ -89,15 +86,15 @@ class OnnxModule(TensorDictModule):
             session = GivenSession(model, options)
         else:
             raise TypeError(f"model must be a path or a session of onnxruntime, got {type(model).__name__}.")
-        contract = None if isinstance(session, GivenSession) else contract_of(session)
-        axes = batch_axes if contract is None else {**contract.axes(), **(batch_axes or {})}
-        inputs, outputs = read_tensors(session.get(), axes)
-        names = frozenset(() if contract is None else contract.states)
+        found = None if isinstance(session, GivenSession) else contract_of(session)
+        contract = found or Contract((), ())
+        inputs, outputs = read_tensors(session.get(), {**contract.axes(), **(batch_axes or {})})
+        names = frozenset(contract.states)
         start = [i for i, tensor in enumerate(inputs) if names and tensor.name.split(".")[-1] == "is_init"]
         super().__init__(
             GraphCall(session, inputs, outputs, names, start[0] if start else None),
-            _keys_of(in_keys, inputs, "in_keys", () if contract is None else contract.inputs),
-            _keys_of(out_keys, outputs, "out_keys", () if contract is None else contract.outputs),
+            keys_for("in_keys", in_keys, [x.name for x in inputs], contract.inputs),
+            keys_for("out_keys", out_keys, [x.name for x in outputs], contract.outputs),
             inplace=inplace,
             strict=strict,
         )
@@ -147,21 +144,3 @@ class OnnxModule(TensorDictModule):
     def cuda(self, device: int | str | None = None) -> Self:  # type: ignore[override]
         """Run on a GPU; the same as `to("cuda")` or `to("cuda:N")`."""
         return self.to("cuda" if device is None else f"cuda:{str(device).removeprefix('cuda:')}")
-
-
-def _keys_of(
-    keys: Keys | None, tensors: tuple[GraphTensor, ...], argument: str, agreed: tuple[ContractTensor, ...]
-) -> list[NestedKey]:
-    names = [tensor.name for tensor in tensors]
-    known = {tensor.name: tensor.key for tensor in agreed}
-    if keys is None:
-        return [known.get(name, name) for name in names]
-    if isinstance(keys, Mapping):
-        unknown = [name for name in keys if name not in names]
-        if unknown:
-            raise ValueError(f"{argument} names {unknown}; the graph has {names}.")
-        return [keys.get(name, known.get(name, name)) for name in names]
-    listed: list[NestedKey] = [keys] if isinstance(keys, str | tuple) else list(keys)
-    if len(listed) != len(names):
-        raise ValueError(f"{argument} has {len(listed)} keys for the {len(names)} of the graph: {names}.")
-    return listed

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 from lite._arrays.types import Path
+from lite._files.h5 import member, require_new
 from lite.data.datasets.conversion import PIECE
 from lite.kernels._install import install, needed
 
@@ -54,12 +55,12 @@ class Hdf5File:
             match = _EPISODE.match(name)
             if match is None:
                 raise ValueError(f"{self.path} has an entry {name!r} among its episodes.")
-            yield int(match[1]), self._child(self._file, name)
+            yield int(match[1]), member(self._h5py, self._file, name)
 
     def read(self, number: int) -> dict[str, list[tuple[Path, Any]]]:
         """The entries of an episode: h5py's data sets, which are read where they are indexed."""
         group, seen = self._episodes[number], set[Any]()
-        return {name: list(self._leaves(self._child(group, name), (), seen)) for name in group}
+        return {name: list(self._leaves(member(self._h5py, group, name), (), seen)) for name in group}
 
     def numeric(self, data: Any, where: str) -> Any:
         """`data`, if it is plain numbers in this file, in pieces of a reasonable size."""
@@ -73,21 +74,12 @@ class Hdf5File:
             raise ValueError(f"{data.name} of {where} claims chunks larger than itself.")
         return data
 
-    def _child(self, group: Any, name: str) -> Any:
-        link = group.get(name, getlink=True)
-        if not isinstance(link, self._h5py.HardLink):
-            raise ValueError(f"refusing to follow the link {name!r} of {self.path}.")
-        return group[name]
-
     def _leaves(self, item: Any, path: Path, seen: set[Any]) -> Iterator[tuple[Path, Any]]:
-        about = self._h5py.h5o.get_info(item.id)
-        if (about.fileno, about.addr) in seen:  # it could be there twice at each level
-            raise ValueError(f"refusing to read {item.name!r} of {self.path} twice, by two names.")
-        seen.add((about.fileno, about.addr))
+        require_new(self._h5py, item, seen)
         if not isinstance(item, self._h5py.Group):
             yield path, item
             return
         if len(path) > DEEPEST:
             raise ValueError(f"{self.path} nests groups deeper than {DEEPEST}.")
         for name in item:
-            yield from self._leaves(self._child(item, name), (*path, name), seen)
+            yield from self._leaves(member(self._h5py, item, name), (*path, name), seen)

@@ -644,7 +644,7 @@ class ReplayBuffer:
             self._transforms.load_state_dict(state_dict["_transforms"])
             self._batch_size = state_dict["_batch_size"]
             self._rng.bit_generator.state = state_dict["_rng"]
-            if self._storage_initialized():
+            if not isinstance(self._storage, TensorStorage) or self._storage.initialized:
                 self._keep(alone=True)
             for data, info, *size in state_dict["_drawn_ahead"]:  # older states have no size
                 done: Future[Any] = Future()
@@ -748,9 +748,6 @@ class ReplayBuffer:
     save = dumps
     dump = dumps
     load = loads
-
-    def _storage_initialized(self) -> bool:
-        return not isinstance(self._storage, TensorStorage) or self._storage.initialized
 
     def __getstate__(self) -> dict[str, Any]:
         if self._owner is not None:

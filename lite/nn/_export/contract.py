@@ -2,15 +2,14 @@
 
 Its name is that of the graph with `.json` at the end: `policy.onnx.json`. Programs in any language that run
 the graph read keys, shapes, dtypes and states from it, and so does `lite.models.OnnxModule`. It is untrusted,
-as
-every file is: sizes are capped, types are checked, and it names no other file.
+as every file is: sizes are capped, types are checked, and it names no other file.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ MAX_BYTES = 1 << 20
 _MAX_TENSORS, _MAX_DIMS, _MAX_KEY_PARTS, _MAX_TEXT = 4096, 32, 32, 1024
 
 Dim = int | str | None
+Keys = Sequence[NestedKey] | Mapping[str, NestedKey]
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,34 @@ class Contract:
             "states": self.states,
         }
         return (_lines(content) + "\n").encode()
+
+
+def keys_for(
+    argument: str, given: Keys | None, names: Sequence[str], agreed: Iterable[ContractTensor]
+) -> list[NestedKey]:
+    """The keys of a graph's inputs, or of its outputs.
+
+    Args:
+        argument: "in_keys" or "out_keys".
+        given: what the caller gave for it: a list in the graph's order, or a dict by name.
+        names: the names in the graph, which are the keys that nobody gives.
+        agreed: those that the contract gives.
+
+    Raises:
+        ValueError: names that the graph does not have, or another number of keys.
+    """
+    if given is not None and not isinstance(given, Mapping):
+        listed: list[NestedKey] = [given] if isinstance(given, str | tuple) else list(given)
+        if len(listed) != len(names):
+            raise ValueError(
+                f"{argument} has {len(listed)} keys for the {len(names)} of the graph: {list(names)}."
+            )
+        return listed
+    chosen = {} if given is None else dict(given)
+    if unknown := [name for name in chosen if name not in names]:
+        raise ValueError(f"{argument} names {unknown}; the graph has {list(names)}.")
+    known = {tensor.name: tensor.key for tensor in agreed} | chosen
+    return [known.get(name, name) for name in names]
 
 
 def digest(content: bytes) -> str:

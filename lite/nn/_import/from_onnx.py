@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from lite import NestedKey
-from lite.nn._export.contract import read_contract
+from lite.nn._export.contract import Contract, Keys, keys_for, read_contract
 from lite.nn._import.module import Source, graph_module
 from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.module import TensorDictModule
-
-Keys = Sequence[NestedKey] | Mapping[str, NestedKey]
 
 
 def from_onnx(
@@ -86,28 +83,10 @@ def from_onnx(
     contract = None if path is None else read_contract(path)
     if in_keys is None and out_keys is None and contract is None:
         return module
-    known = {} if contract is None else {x.name: x.key for x in (*contract.inputs, *contract.outputs)}
-    module._keep_batch_first({} if contract is None else contract.axes())
+    agreed = contract or Contract((), ())
+    module._keep_batch_first(agreed.axes())
     return TensorDictModule(
         module,
-        _keys(in_keys, module.input_names, known, "in_keys"),
-        _keys(out_keys, module.output_names, known, "out_keys"),
+        keys_for("in_keys", in_keys, module.input_names, agreed.inputs),
+        keys_for("out_keys", out_keys, module.output_names, agreed.outputs),
     )
-
-
-def _keys(
-    given: Keys | None, names: Sequence[str], known: Mapping[str, NestedKey], argument: str
-) -> list[NestedKey]:
-    if given is None:
-        return [known.get(name, name) for name in names]
-    if isinstance(given, Mapping):
-        unknown = [name for name in given if name not in names]
-        if unknown:
-            raise ValueError(f"{argument} names {unknown}; the graph has {list(names)}.")
-        return [given.get(name, known.get(name, name)) for name in names]
-    listed: list[NestedKey] = [given] if isinstance(given, str | tuple) else list(given)
-    if len(listed) != len(names):
-        raise ValueError(
-            f"{argument} has {len(listed)} keys for the {len(names)} of the graph: {list(names)}."
-        )
-    return listed

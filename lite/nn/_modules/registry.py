@@ -318,14 +318,8 @@ class Registry:
             AttributeError: if a part of the path is missing or is not a module.
         """
         module: Any = self
-        if not target:
-            return self
-        for part in target.split("."):
-            if not hasattr(module, part):
-                raise AttributeError(f"{type(module).__name__} has no attribute '{part}' (of '{target}').")
-            module = getattr(module, part)
-            if not isinstance(module, Registry):
-                raise AttributeError(f"'{part}' (of '{target}') is not a Module but {type(module).__name__}.")
+        for part in target.split(".") if target else ():
+            module = _require_module(_member(module, part, target), part, target)
         return module
 
     def set_submodule(self, target: str, module: Any, strict: bool = False) -> None:
@@ -347,16 +341,14 @@ class Registry:
             raise ValueError(f"module must be a Module, got {type(module).__name__}.")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
-        if strict and not hasattr(parent, name):
-            raise AttributeError(f"{type(parent).__name__} has no attribute '{name}' (of '{target}').")
-        current = getattr(parent, name, None)
-        if hasattr(parent, name) and not isinstance(current, Registry):
-            raise AttributeError(f"'{name}' (of '{target}') is not a Module but {type(current).__name__}.")
+        if strict or hasattr(parent, name):
+            _require_module(_member(parent, name, target), name, target)
         setattr(parent, name, module)
 
     def get_parameter(self, target: str) -> Parameter:
         """Return the parameter with this dotted name; AttributeError if there is none."""
-        value = self._get_member(target)
+        path, _, name = target.rpartition(".")
+        value = _member(self.get_submodule(path), name, target)
         if not isinstance(value, Parameter):
             raise AttributeError(f"'{target}' is not a Parameter but {type(value).__name__}.")
         return value
@@ -365,17 +357,10 @@ class Registry:
         """Return the buffer with this dotted name; AttributeError if there is none."""
         path, _, name = target.rpartition(".")
         owner = self.get_submodule(path)
-        value = self._get_member(target)
+        value = _member(owner, name, target)
         if name not in owner._buffers:
             raise AttributeError(f"'{target}' is not a buffer but {type(value).__name__}.")
         return value
-
-    def _get_member(self, target: str) -> Any:
-        path, _, name = target.rpartition(".")
-        owner = self.get_submodule(path)
-        if not hasattr(owner, name):
-            raise AttributeError(f"{type(owner).__name__} has no attribute '{name}' (of '{target}').")
-        return getattr(owner, name)
 
     def apply(self, fn: Callable[[Any], Any]) -> Self:
         """Call `fn` on every descendant, children first, then on this module; returns self.
@@ -391,6 +376,19 @@ class Registry:
             module.apply(fn)
         fn(self)
         return self
+
+
+def _member(module: Any, name: str, target: str) -> Any:
+    """An attribute; AttributeError if the module on the way to `target` lacks it."""
+    if not hasattr(module, name):
+        raise AttributeError(f"{type(module).__name__} has no attribute '{name}' (of '{target}').")
+    return getattr(module, name)
+
+
+def _require_module(value: Any, name: str, target: str) -> Any:
+    if not isinstance(value, Registry):
+        raise AttributeError(f"'{name}' (of '{target}') is not a Module but {type(value).__name__}.")
+    return value
 
 
 def _type_name(value: Any) -> str:

@@ -61,6 +61,14 @@ def _check_groups(groups: int, in_channels: int, out_channels: int) -> None:
             raise ValueError(f"{name} must be divisible by groups={groups}, got {channels}")
 
 
+def _require_channels(input: Array, dims: int, channels: int) -> None:
+    if input.ndim not in (dims + 1, dims + 2) or input.shape[-dims - 1] != channels:
+        raise RuntimeError(
+            f"the input must have {dims + 1} dimensions, or {dims + 2} with a batch, "
+            f"with in_channels={channels} before the last {dims}; got {tuple(input.shape)}"
+        )
+
+
 class _Convolution(Module):
     """Base of convolutions over one and two dimensions."""
 
@@ -111,12 +119,7 @@ class _Convolution(Module):
 
     def _convolved(self, input: Array, weight: Array, bias: Any) -> Array:
         dims = self._dims
-        channels = weight.shape[1] * self.groups
-        if input.ndim not in (dims + 1, dims + 2) or input.shape[-dims - 1] != channels:
-            raise RuntimeError(
-                f"the input must have {dims + 1} dimensions, or {dims + 2} with a batch, "
-                f"with in_channels={channels} before the last {dims}; got {tuple(input.shape)}"
-            )
+        _require_channels(input, dims, weight.shape[1] * self.groups)
         compute, result = compute_dtype(input.dtype, weight.dtype)
         x, weight = input if input.ndim == dims + 2 else input[None], weight.astype(compute, copy=False)
         recorded = is_recorded(x, weight, bias) or (
@@ -550,11 +553,7 @@ class _ConvTranspose(_Convolution):
             ValueError: a size that no `output_padding` gives.
         """
         dims, weight = self._dims, self._tensor("weight")
-        if input.ndim not in (dims + 1, dims + 2) or input.shape[-dims - 1] != weight.shape[0]:
-            raise RuntimeError(
-                f"the input must have {dims + 1} dimensions, or {dims + 2} with a batch, "
-                f"with in_channels={weight.shape[0]} before the last {dims}; got {tuple(input.shape)}"
-            )
+        _require_channels(input, dims, weight.shape[0])
         pads = cast(Sizes, self.padding)
         if min(*self.stride, *self.dilation) <= 0 or min(pads) < 0:
             raise RuntimeError(

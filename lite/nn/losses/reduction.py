@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from lite._arrays.formulas import smooth_l1
 from lite._arrays.types import Array, is_symbolic
 
 REDUCTIONS = ("mean", "sum", "none")
+_DISTANCES: dict[str, Callable[[Any], Any]] = {"l2": lambda d: d * d, "l1": np.abs, "smooth_l1": smooth_l1}
 
 
 def require_reduction(reduction: str | None) -> str:
@@ -46,19 +48,14 @@ def distance_loss(v1: Array, v2: Array, loss_function: str, strict_shape: bool =
     """
     if strict_shape and tuple(v1.shape) != tuple(v2.shape):
         raise RuntimeError(f"values and targets must have one shape, got {v1.shape} and {v2.shape}.")
-    difference = v1 - v2
-    if loss_function == "l2":
-        return difference * difference
-    if loss_function == "l1":
-        return np.abs(difference)
-    if loss_function == "smooth_l1":
-        return smooth_l1(difference)
-    raise NotImplementedError(f"loss_function must be 'l2', 'l1' or 'smooth_l1', got {loss_function!r}.")
+    if loss_function not in _DISTANCES:
+        raise NotImplementedError(f"loss_function must be 'l2', 'l1' or 'smooth_l1', got {loss_function!r}.")
+    return _DISTANCES[loss_function](v1 - v2)
 
 
 def require_loss_function(name: str | None) -> str:
     """The name of a distance; ValueError for another."""
-    if name not in ("l2", "l1", "smooth_l1"):
+    if name not in _DISTANCES:
         raise ValueError(f"loss_function must be 'l2', 'l1' or 'smooth_l1', got {name!r}.")
     return name
 
