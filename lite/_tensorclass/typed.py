@@ -116,14 +116,15 @@ class TypedTensorDict(TensorDictBase):
         cls.__expected_keys__ = frozenset(required)
         cls.__required_keys__ = frozenset(name for name, needed in required.items() if needed)
         cls.__optional_keys__ = cls.__expected_keys__ - cls.__required_keys__
-        for name in _declared(cls):
+        declared = _declared(cls)
+        for name in declared:
             if name in _RESERVED or (not cls._shadow and hasattr(TypedTensorDict, name)):
                 raise AttributeError(
                     f"Field '{name}' shadows a TensorDictBase attribute. "
                     + ("" if name in _RESERVED else "Use TypedTensorDict['shadow'] to allow this.")
                 )
             setattr(cls, name, _Field(name))
-        if _declared(cls) and "__init__" not in cls.__dict__:
+        if declared and "__init__" not in cls.__dict__:
             cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
 
     def __init__(
@@ -313,18 +314,13 @@ _OWN: Final = frozenset(_METHODS.split())
 
 
 def _passed_on(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    if name in _AS_IT_IS:
+    """A method that the container behind answers; what comes out is of the class again."""
+    as_it_is = name in _AS_IT_IS
 
-        @wraps(function)
-        def method(self: Any, *args: object, **kwargs: object) -> Any:
-            return getattr(self._tensordict, name)(*args, **kwargs)
-
-    else:
-
-        @wraps(function)
-        def method(self: Any, *args: object, **kwargs: object) -> Any:
-            result = getattr(self._tensordict, name)(*args, **kwargs)
-            return result if kwargs and result is kwargs.get("out") else self._given(result)
+    @wraps(function)
+    def method(self: Any, *args: object, **kwargs: object) -> Any:
+        result = getattr(self._tensordict, name)(*args, **kwargs)
+        return result if as_it_is or (kwargs and result is kwargs.get("out")) else self._given(result)
 
     return method
 

@@ -82,14 +82,9 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
     if kwargs or where is not True:
         raise NoRule
     loop = list(resolved(ufunc, inputs, wanted))
-    for number, dtype in zip(inputs, loop, strict=False):
-        if type(number) is int and dtype.kind in "iu":
-            limits = np.iinfo(dtype)
-            if not limits.min <= number <= limits.max:
-                # Comparisons are the same for all integers of the dtype; for other ufuncs NumPy raises.
-                alike = ufunc(*[x if x is number else dtype.type(0) for x in inputs])
-                shape = graph.broadcast([np.shape(x) for x in inputs])
-                return graph.expand(graph.operand(alike), shape)
+    alike = _beyond_integers(graph, ufunc, inputs, loop)
+    if alike is not None:
+        return alike
     arrays = [graph.operand(x, dtype) for x, dtype in zip(inputs, loop, strict=False)]
     result = loop[len(inputs)]
     row = UFUNCS.get(ufunc)
@@ -103,16 +98,46 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
         out.weak = result in (np.float64, np.int64)
         return out
     shape = graph.broadcast([x.shape for x in arrays])
-    if op == "Mul":
-        for one, other in (arrays, arrays[::-1]):
+    shorter = _shorter(graph, op, arrays, shape, result)
+    return _node(graph, ufunc, op, arrays, shape, result) if shorter is None else shorter
+
+
+def _beyond_integers(
+    graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], loop: list[np.dtype[Any]]
+) -> GraphArray | None:
+    """The result where a number of Python is no integer of its dtype; None if all fit.
+
+    Comparisons with it are the same for all integers of the dtype; for other ufuncs NumPy raises.
+    """
+    for number, dtype in zip(inputs, loop, strict=False):
+        if type(number) is int and dtype.kind in "iu":
+            limits = np.iinfo(dtype)
+            if not limits.min <= number <= limits.max:
+                alike = ufunc(*[x if x is number else dtype.type(0) for x in inputs])
+                return graph.expand(graph.operand(alike), graph.broadcast([np.shape(x) for x in inputs]))
+    return None
+
+
+def _shorter(
+    graph: Graph, op: str, arrays: list[GraphArray], shape: Shape, result: np.dtype[Any]
+) -> GraphArray | None:
+    """x of x * 1, and max(x, 0) as the operator that onnxruntime joins with what is before it; else None."""
+    if op not in ("Mul", "Max"):
+        return None
+    for one, x in (arrays, arrays[::-1]):
+        if op == "Mul":
             value = graph.constants.get(one.name)
-            if value is not None and value.size == 1 and value.reshape(-1)[0] == 1 and other.shape == shape:
-                return other.copy()
-    if op == "Max" and result.kind == "f":
-        for one, other in (arrays, arrays[::-1]):
-            if graph.is_zero(one) and one.size == 1 and other.shape == shape:
-                # which onnxruntime joins with what is before
-                return graph.emit("Relu", [other], shape, result)
+            if value is not None and value.size == 1 and value.reshape(-1)[0] == 1 and x.shape == shape:
+                return x.copy()
+        elif result.kind == "f" and graph.is_zero(one) and one.size == 1 and x.shape == shape:
+            return graph.emit("Relu", [x], shape, result)
+    return None
+
+
+def _node(
+    graph: Graph, ufunc: np.ufunc, op: str, arrays: list[GraphArray], shape: Shape, result: np.dtype[Any]
+) -> GraphArray:
+    """The operator in a dtype that it has in ONNX."""
     arrays = list(graph.narrowed(arrays, shape))
     if op in _COMPARISONS:
         if arrays[0].dtype == BOOL and ufunc is not np.equal:
@@ -121,9 +146,8 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
     if op in _LOGIC:
         return graph.emit(op, [truth(graph, x) for x in arrays], shape, BOOL)
     if op.startswith("Bitwise"):
-        return graph.emit(
-            op.removeprefix("Bitwise") if arrays[0].dtype == BOOL else op, arrays, shape, result
-        )
+        name = op.removeprefix("Bitwise") if arrays[0].dtype == BOOL else op
+        return graph.emit(name, arrays, shape, result)
     if result == BOOL:  # sums and products of bools
         if ufunc not in _OF_BOOLS:
             raise NoRule
