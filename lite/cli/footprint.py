@@ -164,7 +164,7 @@ def _of_checkout() -> list[Path]:
         elif "assets" in place.parts:
             kinds = (".onnx", ".json", ".jinja", "README.md")
         else:
-            kinds = (".py", ".typed", ".c")
+            kinds = (".py", ".pyi", ".typed", ".c")
         found += [place / name for name in names if name.endswith(kinds)]
     return found
 
