@@ -68,6 +68,7 @@ class SliceSampler(Sampler):
     """
 
     _batch_size_multiplier = 1  # steps that are drawn for each step of the batch
+    _fills_front = False  # whether shorter slices begin with their first step several times
 
     def __init__(
         self,
@@ -132,6 +133,8 @@ class SliceSampler(Sampler):
             first = first + (self._generator().random(first.size) * (lengths - taken + 1)).astype(np.int64)
             return self._batch(storage, trajectories, first, taken, lane, length)
         before, after = np.minimum(before, taken - 1), np.minimum(after, taken - 1)
+        if self._fills_front:  # steps that were overwritten are no copies of the oldest that is there
+            before = np.where((first == trajectories.oldest) & (first > 0), 0, before)
         places = before + lengths - taken + after + 1
         start = (self._generator().random(first.size) * places).astype(np.int64) - before
         stop = np.minimum(start + taken, lengths)
@@ -200,7 +203,12 @@ class SliceSampler(Sampler):
     ) -> tuple[Index, dict[Any, Any]]:  # fmt: skip
         """The index and the flags of slices, by their first rows, lengths and lanes; `length` when padded."""
         info: dict[Any, Any] = {}
-        if self.pad_output:
+        if self._fills_front:
+            steps = np.maximum(np.arange(length) - length + np.reshape(taken, (-1, 1)), 0)
+            rows = (first[:, None] + steps).reshape(-1)
+            starts = np.arange(first.size) * length
+            last, taken = starts + length - 1, length
+        elif self.pad_output:
             steps = np.arange(length)
             real = np.reshape(taken, (-1, 1))
             rows = (first[:, None] + np.minimum(steps, real - 1)).reshape(-1)
@@ -330,10 +338,19 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
 belong_to("lite.data", SliceSampler, SliceSamplerWithoutReplacement)
 
 
-def sampler_of_windows(length: int, **kwargs: Any) -> SliceSampler:
-    """A sampler of as many slices as a batch has steps, for `CatFrames.make_rb_transform_and_sampler`."""
+def sampler_of_windows(length: int, repeats: bool, **kwargs: Any) -> SliceSampler:
+    """A sampler of as many slices as a batch has steps, for `CatFrames.make_rb_transform_and_sampler`.
+
+    Slices that would begin before their trajectory begin with its first step several times, if `repeats`.
+    """
     sampler = SliceSampler(slice_len=length, **kwargs)
-    sampler._batch_size_multiplier = length
+    if sampler.span[1] or not sampler.strict_length:
+        raise ValueError(f"windows need strict_length=True and span=(..., False), got {kwargs}.")
+    if sampler.span[0] and not repeats:
+        raise ValueError(
+            "windows that begin before an episode need padding='same', and neither mask nor future."
+        )
+    sampler._batch_size_multiplier, sampler._fills_front = length, True
     return sampler
 
 

@@ -284,9 +284,12 @@ class CatFrames(ImageTransform):
         in_keys and ("next", key) alike; `out_keys` are not stored. So in_keys and out_keys differ, or
         transforms in front of this one make the in_keys, from what is stored.
 
+        As in TorchRL, the first `N - 1` steps of episodes are not drawn. With `span=(True, False)` they are,
+        as often as others, where an episode has `N` steps and its first one was not written over.
+
         Args:
             batch_size: TorchRL's, without effect: the buffer has it, of joined steps.
-            **sampler_kwargs: for `SliceSampler`, such as `traj_key`.
+            **sampler_kwargs: for `SliceSampler`, such as `traj_key` and `span`.
 
         Returns:
             both, for a `ReplayBuffer`. A `TensorDictReplayBuffer` raises RuntimeError as it is sampled: what
@@ -294,6 +297,8 @@ class CatFrames(ImageTransform):
 
         Raises:
             ImportError: `lite.data` is not imported.
+            ValueError: `span` reaches over the ends of episodes, or over their starts where padding is not
+                "same"; `strict_length` is False.
 
         Source:
             torchrl.envs.CatFrames.make_rb_transform_and_sampler.
@@ -319,7 +324,9 @@ class CatFrames(ImageTransform):
             reset_key=self.__dict__.get("_reset_key"), done_key=self.done_key, future=self.future,
             mask_key=self.mask_key,
         )  # fmt: skip
-        sampler = implementation("make_window_sampler", self, "lite.data")(self.N, **sampler_kwargs)
+        sampler = implementation("make_window_sampler", self, "lite.data")(
+            self.N, self.padding == "same" and not self.future and self.mask_key is None, **sampler_kwargs
+        )
         dropped = ExcludeTransform(*out_keys, inverse=True)
         return Compose(partial(_windows, self.N), joining, _last_steps, dropped), sampler
 

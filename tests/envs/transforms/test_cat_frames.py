@@ -123,6 +123,34 @@ def test_a_buffer_of_single_frames() -> None:
         assert seen == {4, 5, 6, 9, 10, 11}  # of an episode of two steps there are no three frames
 
 
+def test_a_buffer_draws_the_first_steps_where_windows_may_begin_before_them():
+    x, done = np.arange(13.0)[:, None], np.isin(np.arange(12), [1, 6, 11])[:, None]
+    td = TensorDict({"x": x[:-1], "next": {"x": x[1:], "done": done}}, [12])
+    frames = CatFrames(3, -1, ["x"], ["y"])
+    whole = CatFrames(3, -1, ["x", ("next", "x")], ["y", ("next", "y")])(td.clone().refine_names("time"))
+    for size, expected in (
+        (12, range(2, 12)),
+        (9, range(5, 12)),
+    ):  # of the ring, the first is there from 3 on
+        kwargs = {"end_key": ("next", "done"), "span": (True, False), "generator": 0}
+        transform, sampler = frames.make_rb_transform_and_sampler(4, **kwargs)
+        storage = LazyTensorStorage(size)
+        buffer = ReplayBuffer(storage=storage, sampler=sampler, transform=transform, batch_size=200)
+        for row in td.unbind(0):
+            buffer.add(row)
+        batch = buffer.sample()
+        rows = batch["x"].ravel().astype(int)
+        assert sorted(set(rows.tolist())) == list(expected)
+        for key in ("y", ("next", "y")):
+            np.testing.assert_array_equal(batch[key], whole[key][rows])
+    make = frames.make_rb_transform_and_sampler
+    raises(ValueError, "windows need strict_length=True", make, 4, span=True)
+    raises(ValueError, "windows need strict_length=True", make, 4, strict_length=False)
+    for options in ({"padding": "constant"}, {"mask_key": "m"}, {"future": True}):
+        make = CatFrames(3, -1, ["x"], ["y"], **options).make_rb_transform_and_sampler
+        raises(ValueError, "need padding='same'", make, 4, span=(1, 0))
+
+
 def test_frames_to_come():
     done = np.array([0, 1, 0, 0], bool)[:, None]
     td = TensorDict({"x": np.arange(4.0)[:, None], "next": {"done": done}}, [4], names=["time"])
