@@ -17,7 +17,7 @@ from lite._tree.keys import require_path
 from lite.envs.transforms.affine import ObservationNorm
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite, numbers
 from lite.envs.transforms.compose import Compose
-from lite.specs.arrays import Bounded, Unbounded
+from lite.specs.arrays import Unbounded
 from lite.specs.base import Shape, TensorSpec
 from lite.specs.composite import Composite
 
@@ -163,6 +163,7 @@ class VecNorm(RunningNorm):
         for place, (key, target) in enumerate(zip(keys, targets, strict=True)):
             value = tensordict.get(key, None)
             if value is not None:
+                value = value.astype(_floating(value.dtype), copy=False)
                 mean, std = _moments_of(*self._updated(place, key, value, tensordict), eps)
                 if eps > 1:  # otherwise the limit of the variance is the stronger one
                     std = np.maximum(std, *numbers(std.dtype, eps))
@@ -222,15 +223,22 @@ class VecNorm(RunningNorm):
 
     @apply_to_composite
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        if isinstance(observation_spec, Bounded):
-            return Unbounded(observation_spec.shape, dtype=observation_spec.dtype)
-        return observation_spec
+        return _normalised(observation_spec)
 
     def __repr__(self) -> str:
         return (
             f"VecNorm(decay={self.decay:4.4f},eps={self.eps:4.4f}, in_keys={self.in_keys}, "
             f"out_keys={self.out_keys})"
         )
+
+
+def _floating(dtype: Any) -> Any:
+    """The dtype of statistics, and of what they normalise: of sums of integers most would not fit theirs."""
+    return dtype if is_floating(dtype) else get_default_dtype()
+
+
+def _normalised(spec: TensorSpec) -> Unbounded:
+    return Unbounded(spec.shape, dtype=_floating(spec.dtype))
 
 
 @lru_cache(256)
@@ -385,7 +393,7 @@ class VecNormV2(RunningNorm):
             if self._counts(value):
                 self._update(key, value, td.ndim)
             loc, scale = self._moments(key)
-            value = value if is_floating(value.dtype) else value.astype(loc.dtype)
+            value = value.astype(_floating(value.dtype), copy=False)
             td.set(targets[key], (value - loc) / scale)
         return td
 
@@ -395,7 +403,7 @@ class VecNormV2(RunningNorm):
         for key in self.in_keys:
             value = np.asarray(td.get(key))
             shape = value.shape[td.ndim :] if self.reduce_batch_dims else value.shape
-            dtype = value.dtype if value.dtype.kind == "f" else get_default_dtype()
+            dtype = _floating(value.dtype)
             parts["loc"].set(key, np.zeros(shape, dtype))
             parts["var"].set(key, np.zeros(shape, dtype))
             parts["count"].set(key, np.zeros((), np.int64))
@@ -461,8 +469,7 @@ class VecNormV2(RunningNorm):
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
             found = spec.get(source, None)
             if found is not None:
-                dtype = found.dtype if found.dtype.kind == "f" else get_default_dtype()
-                spec[target] = Unbounded(found.shape, dtype=dtype)
+                spec[target] = _normalised(found)
         return spec
 
     def transform_observation_spec(self, observation_spec: Composite) -> Composite:

@@ -83,3 +83,15 @@ def test_spec_and_what_is_missing():
     norm = VecNorm(["x", "y"])
     assert list(norm(TensorDict({"x": X}, [2])).keys()) == ["x"]
     assert norm.transform_observation_spec(Bounded(-1, 1, (2,))) == Unbounded(2)
+
+
+def test_integers_become_floats():
+    """The sums of frames and of their squares do not fit uint8, in which a decay of 0.5 is 0."""
+    x = np.random.default_rng(0).integers(0, 256, (3, 5, 4), np.uint8)
+    norm, other = VecNorm(["x"], decay=0.5), VecNorm(["x"], decay=0.5)
+    for part in x:
+        found = norm(TensorDict({"x": part}, [5]))["x"]
+        np.testing.assert_array_equal(found, other(TensorDict({"x": part.astype(np.float32)}, [5]))["x"])
+    assert found.dtype == np.float32
+    for spec in (Bounded(0, 255, (4,), dtype=np.uint8), Unbounded(4, dtype=np.uint8)):
+        assert norm.transform_observation_spec(spec) == Unbounded(4)
