@@ -34,7 +34,8 @@ def image(content: object, where: str) -> Frame:
         with pillow.open(io.BytesIO(content), formats=("PNG", "JPEG")) as found:
             if found.mode not in _COLOURS:
                 raise ValueError(f"mode {found.mode}, expected {' or '.join(_COLOURS)}")
-            _check(where, *found.size)
+            if found.width * found.height > _MOST:
+                raise ValueError(f"{found.width} x {found.height} pixels, at most {_MOST} are read")
             return np.asarray(found).reshape(found.height, found.width, _COLOURS[found.mode])
     except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
         raise ValueError(f"{where} is no image of 8 bits: {error}.") from error
@@ -51,18 +52,9 @@ def video(path: str) -> Generator[Frame]:
         ValueError: damage, another kind of file, frames that are too large.
     """
     ffmpeg = needed("imageio_ffmpeg", "videos need imageio", install("video")).get_ffmpeg_exe()
-    source = [
-        "-f",
-        "mov",
-        "-protocol_whitelist",
-        "file",
-        "-err_detect",
-        "explode",
-        "-i",
-        os.path.abspath(path),
-    ]
+    alone = f"-f mov -protocol_whitelist file -err_detect explode -max_pixels {_MOST} -i".split()
     frames = ["-map", "0:v:0", "-fps_mode", "passthrough", "-f", "image2pipe", "-c:v", "ppm", "-"]
-    command = [ffmpeg, "-v", "error", "-nostdin", "-xerror", *source, *frames]
+    command = [ffmpeg, "-v", "error", "-nostdin", "-xerror", *alone, os.path.abspath(path), *frames]
     with (
         tempfile.TemporaryFile() as said,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said) as running,
@@ -71,7 +63,6 @@ def video(path: str) -> Generator[Frame]:
         try:
             while found.readline(4):  # P6
                 width, height = map(int, found.readline(32).split())
-                _check(path, width, height)
                 found.readline(8)  # 255
                 content = found.read(width * height * 3)
                 if len(content) < width * height * 3:
@@ -91,8 +82,3 @@ def resized(frame: Frame, size: tuple[int, int] | None) -> Frame:
     if size is None:
         return frame
     return np.moveaxis(Resize(*size)._apply_transform(np.moveaxis(frame, -1, 0)), 0, -1)
-
-
-def _check(where: str, width: int, height: int) -> None:
-    if not 0 < width * height <= _MOST:
-        raise ValueError(f"{where} has {width} x {height} pixels, at most {_MOST} are read.")

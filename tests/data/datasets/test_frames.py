@@ -36,7 +36,7 @@ def test_other_images():
         (None, "where must hold the bytes of images, got NoneType"),
         (encoded(shot(), "BMP"), "where is no image"),
         (encoded(shot(), mode="RGBA"), "mode RGBA, expected L or RGB"),
-        (encoded(np.zeros((5000, 5000), np.uint8)), "where has 5000 x 5000 pixels"),
+        (encoded(np.zeros((5000, 5000), np.uint8)), "where is no image.* 5000 x 5000 pixels"),
     ):
         raises(ValueError, message, image, content, "where")
 
@@ -76,4 +76,4 @@ def test_other_videos(tmp_path, monkeypatch):
             lambda: list(video(str(tmp_path / "other.mp4"))),
         )
     monkeypatch.setattr("lite.data.datasets.frames._MOST", 1000)
-    raises(ValueError, "film.mp4 has 64 x 64 pixels", lambda: list(video(str(path))))
+    raises(ValueError, "film.mp4 is damaged.*64x64 exceeds", lambda: list(video(str(path))))
