@@ -91,7 +91,8 @@ def lerobot_to_memmap(
     frames = _Frames(root, info, [images] if isinstance(images, str) else images, size)
     out = converted(folder, frames.layout, frames.count, frames.source_bytes, frames.fill)
     if frames.left_out:
-        warnings.warn(f"left out of {root}: {sorted(frames.left_out)}.", stacklevel=2)
+        how = "; images=True decodes images and videos" if frames.left_out & frames.decodable else ""
+        warnings.warn(f"left out of {root}: {sorted(frames.left_out)}{how}.", stacklevel=2)
     return out
 
 
@@ -102,6 +103,7 @@ class _Frames:
         self._pq = needed("pyarrow.parquet", "LeRobot's files need the package pyarrow", install("files"))
         self._root, self._info, self._wanted, self._size = root, info, images, size
         self.left_out: set[str] = set()
+        self.decodable: set[str] = set()  # names of images and videos
         self._columns: dict[str, Path] = {}
         self._images: dict[str, Path] = {}  # columns of the bytes of images
         self._videos: dict[str, list[tuple[str, int]]] = {}  # the files of each, and their frames
@@ -210,11 +212,12 @@ class _Frames:
             shape = resized(first, self._size).shape
             self._add(_key(name), shape, np.uint8, f"video {name!r}")
             self.source_bytes += self.count * math.prod(shape)
-        there = {*self._images, *self._videos, *self.left_out}
-        if not isinstance(self._wanted, bool) and not there - self.left_out >= set(self._wanted):
-            raise ValueError(f"images must be of {sorted(there)}, got {list(self._wanted)}.")
+        if not isinstance(self._wanted, bool) and not self.decodable >= set(self._wanted):
+            raise ValueError(f"images must be of {sorted(self.decodable)}, got {list(self._wanted)}.")
 
     def _is_wanted(self, name: str) -> bool:
+        """Whether images or a video are to be decoded."""
+        self.decodable.add(name)
         return self._wanted if isinstance(self._wanted, bool) else name in self._wanted
 
     def _add(self, key: Path, shape: tuple[int, ...], dtype: Any, where: str) -> None:
