@@ -248,6 +248,8 @@ class _Frames:
         kinds[f"videos/{name}/from_timestamp"] = "f"
         for path in _parquet_files(os.path.join(self._root, "meta", "episodes")):
             with _opened(self._pq, path) as file:
+                if file.metadata.num_rows > os.path.getsize(path):  # they are looped over
+                    raise ValueError(f"refusing to read {file.metadata.num_rows} episodes of {path}.")
                 types = {field.name: _item_type(field.type) for field in file.schema_arrow}
                 if any(np.dtype(types.get(x) or object).kind != kind for x, kind in kinds.items()):
                     raise ValueError(f"{path} must have the columns {list(kinds)}, of numbers.")

@@ -325,6 +325,7 @@ def test_descriptions_of_videos(tmp_path):
         (table.set_column(at("length"), "length", pa.array([6, -1, 3])), "behind 0 frames|behind 6 frames"),
         (table.take([2, 0, 1]), "one after the other"),
         (table.slice(0, 2), "must have 8 frames"),
+        (table.take([0] * 100_000), "refusing to read 100000 episodes"),
     ):
         pq.write_table(change, file)
         raises(ValueError, message, convert, source, tmp_path / "out")
