@@ -52,7 +52,7 @@ def replace_tree(root: str, write: Callable[[str, Listing], T]) -> T:
     Nothing changes if `write` raises. Its second argument is what `root` holds. If that is anything, no other
     writer is active (if the system has locks), and `write` may read `root`.
     """
-    with _naming(root):
+    with naming(root):
         return _replaced(root, write)
 
 
@@ -327,7 +327,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     _remove_abandoned_beside(folder, name)
     stage = f"{target}{_own()}"
     try:
-        with _naming(path):
+        with naming(path):
             with open(stage, "x+b") as file:
                 mode = os.fstat(file.fileno()).st_mode
                 yield file
@@ -344,7 +344,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def naming(path: str) -> Iterator[None]:
     """Put a path into errors of the system, such as a full disk."""
     try:
         yield

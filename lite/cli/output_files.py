@@ -6,6 +6,7 @@ Their paths are checked before anything is computed.
 from __future__ import annotations
 
 import dataclasses
+import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from lite._files.commit import fcntl, naming
 from lite.kernels import DrawDetails
 
 _BEGINNING = b'{"line": '  # of each line
@@ -56,7 +58,7 @@ def other_columns(row: Mapping[str, Any]) -> dict[str, Any]:
 def rows_written(
     output: str | None, run: Mapping[str, Any], expected: Iterator[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """The rows that earlier runs of a command wrote; one that was cut off is removed, to be redone.
+    """The rows that earlier runs of a command wrote, without one that was cut off, which is to be redone.
 
     Args:
         output: the file, which need not be there.
@@ -74,7 +76,6 @@ def rows_written(
     if output is None or not Path(output).is_file():  # a device may have no end
         return
     with open(output, "rb") as file:
-        whole = 0
         for number, line in enumerate(file, 1):
             row = _row(line)
             if row is None:
@@ -88,10 +89,7 @@ def rows_written(
             if number == 1:
                 check_run(output, made, run)
             _check_row(output, number, row, next(expected, None))
-            whole += len(line)
             yield row
-    if whole != Path(output).stat().st_size:
-        os.truncate(output, whole)
 
 
 @contextmanager
@@ -100,12 +98,16 @@ def appended(
 ) -> Iterator[Callable[[Mapping[str, Any]], None] | None]:
     """A function that appends a row after those of `rows_written`; None without a file.
 
+    The file is locked for other commands until the block ends. A row that was cut off is removed.
+
     Args:
         output: the file.
         run: what its first row will say.
         done: how many rows are there.
 
     Raises:
+        ValueError: another command writes to the file, or has done so since `rows_written` read it.
+        OSError: a row cannot be written, as the disk is full; the error names the file.
         KeyboardInterrupt: as in the block, with a text that says how many rows are there.
     """
     if output is None:
@@ -116,19 +118,46 @@ def appended(
     def write(row: Mapping[str, Any]) -> None:
         nonlocal count
         first = {} if count else {"run": run}
-        print(json.dumps({"line": row["line"], **first, **row}), file=sink, flush=True)
+        text = f"{json.dumps({'line': row['line'], **first, **row})}\n".encode()
+        with naming(output):  # alone: not around what the block prints
+            while text:
+                text = text[sink.write(text) :]
         count += 1
 
     try:
-        with open(output, "a", encoding="utf-8") as sink:
+        with open(output, "ab", buffering=0) as sink:  # nothing is left to be written at the end
+            _lock(sink, output)
+            if Path(output).is_file():
+                rows, size = _whole_rows(output)
+                if rows != done:
+                    raise ValueError(f"--output {output}: another command has written there meanwhile")
+                sink.truncate(size)
             yield write
     except KeyboardInterrupt:
         if Path(output).is_file():  # the interrupt may have come between a row and its count
-            with open(output, "rb") as file:
-                count = sum(line.endswith(b"\n") for line in file)
+            count, _ = _whole_rows(output)
         raise KeyboardInterrupt(
             f"{count} lines are in {output}, the same command goes on behind them"
         ) from None
+
+
+def _lock(sink: io.FileIO, output: str) -> None:
+    """Lock a file for other commands; the system unlocks it when it is closed, or this process dies."""
+    if fcntl is None:
+        return
+    try:
+        fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ValueError(f"--output {output}: another command writes there now") from None
+    except OSError:  # a device, or a file system without locks
+        pass
+
+
+def _whole_rows(output: str) -> tuple[int, int]:
+    """How many rows of a file were not cut off, and their size in bytes."""
+    with open(output, "rb") as file:
+        sizes = [len(line) for line in file if line.endswith(b"\n")]
+    return len(sizes), sum(sizes)
 
 
 def check_run(output: str, then: Any, now: Mapping[str, Any], kind: str = "file") -> None:

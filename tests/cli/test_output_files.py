@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from helpers.cases import raises
 
-from lite.cli.output_files import appended, check_file
+from lite.cli.output_files import appended, check_file, rows_written
 
 
 def test_a_page_needs_a_folder_and_a_file_of_its_own(tmp_path: Path) -> None:
@@ -39,3 +39,31 @@ def test_an_interrupt_counts_what_is_in_the_file(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     raises(KeyboardInterrupt, r"^2 lines are in .*rows\.jsonl", interrupted)
+
+
+def test_rows_of_two_commands_do_not_mix(tmp_path: Path) -> None:
+    rows, run = str(tmp_path / "rows.jsonl"), {"command": "score"}
+    with appended(rows, run, 0) as write:
+        assert write is not None
+        write({"line": 1})
+        raises(
+            ValueError, f"--output {rows}: another command writes there now", appended(rows, run, 1).__enter__
+        )
+    raises(ValueError, "has written there meanwhile", appended(rows, run, 0).__enter__)
+    with open(rows, "a") as file:
+        file.write('{"line"')  # of a command that was killed
+    assert [row["line"] for row in rows_written(rows, run, iter([{}]))] == [1]
+    with appended(rows, run, 1) as write:
+        assert write is not None
+        write({"line": 2})
+    assert [row["line"] for row in rows_written(rows, run, iter([{}, {}]))] == [1, 2]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that takes nothing")
+def test_a_full_disk_names_the_file() -> None:
+    def written() -> None:
+        with appended("/dev/full", {}, 0) as write:
+            assert write is not None
+            write({"line": 1})
+
+    raises(OSError, "No space left on device: '/dev/full'", written)
