@@ -9,7 +9,7 @@ import signal
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib import import_module
 
 from lite.cli.commands import COMMANDS, build_parser
@@ -34,10 +34,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         SystemExit: with status 2 for arguments that are wrong by themselves, with 0 after `--help` and
             `--version`.
     """
-    try:
-        return _main(argv)
-    except KeyboardInterrupt:  # before a command began, or while the first interrupt was reported
-        return _INTERRUPTED
+    with ExitStack() as opened:
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:  # closed; print(file=None) would write errors to standard output
+                opened.callback(setattr, sys, name, None)
+                setattr(sys, name, opened.enter_context(open(os.devnull, mode)))
+        try:
+            return _main(argv)
+        except KeyboardInterrupt:  # before a command began, or while the first interrupt was reported
+            return _INTERRUPTED
 
 
 def _main(argv: Sequence[str] | None) -> int:
@@ -84,8 +89,7 @@ def _run(args: argparse.Namespace) -> int:
         if check is not None:
             check(args)
         status: int = import_module(f"lite.cli.{args.command}").run(args)
-        if sys.stdout is not None:
-            sys.stdout.flush()  # here, where errors are reported
+        sys.stdout.flush()  # here, where errors are reported
         return status
     except BrokenPipeError:
         return _NOT_READ
@@ -103,8 +107,6 @@ def _run(args: argparse.Namespace) -> int:
 
 def _settle() -> None:
     """Empty the output buffer even if it cannot be written, so that the interpreter does not fail at exit."""
-    if sys.stdout is None:
-        return
     try:
         sys.stdout.flush()
     except OSError:

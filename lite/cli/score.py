@@ -53,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         page = None if args.html is None else ScorePage(args, done)
         with appended(args.output, made, done) as write:
             results = _results(args, records, page)
-            if write or args.json or sys.stdout is None or not sys.stdout.isatty():
+            if write or args.json or not sys.stdout.isatty():
                 results = counted(args, results, "scored", done)
             for result in results:  # lines that a terminal shows are their own progress
                 if write is not None:

@@ -220,6 +220,20 @@ def test_a_full_disk_is_one_line() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="closes a pipe as Unix does")
+def test_closed_streams_are_nobody_who_reads(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Of a service without streams; what is said to standard error does not come out of standard output."""
+    with monkeypatch.context() as closed:
+        closed.setattr(sys, "stderr", None)
+        assert main(["info", "/nonexistent"]) == 1
+        assert capfd.readouterr().out == ""
+        closed.setattr(sys, "stdin", None)
+        closed.setattr(sys, "stdout", None)
+        assert main(["chat"]) == main(["generate", "hello", "--max-new-tokens", "1"]) == 0
+        assert sys.stdout is None
+
+
 def test_a_reader_that_goes_away_is_no_error_to_tell() -> None:
     read, write = os.pipe()
     os.close(read)
