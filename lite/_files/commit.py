@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
+from io import FileIO
 from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lite._files import meta
@@ -52,7 +53,7 @@ def replace_tree(root: str, write: Callable[[str, Listing], T]) -> T:
     Nothing changes if `write` raises. Its second argument is what `root` holds. If that is anything, no other
     writer is active (if the system has locks), and `write` may read `root`.
     """
-    with naming(root):
+    with _naming(root):
         return _replaced(root, write)
 
 
@@ -327,7 +328,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     _remove_abandoned_beside(folder, name)
     stage = f"{target}{_own()}"
     try:
-        with naming(path):
+        with _naming(path):
             with open(stage, "x+b") as file:
                 mode = os.fstat(file.fileno()).st_mode
                 yield file
@@ -343,8 +344,15 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
+def append(file: FileIO, content: bytes, path: str) -> None:
+    """Write to a file that has no buffer, where bytes would wait behind an error, which names `path`."""
+    with _naming(path):
+        while content:
+            content = content[file.write(content) :]
+
+
 @contextmanager
-def naming(path: str) -> Iterator[None]:
+def _naming(path: str) -> Iterator[None]:
     """Put a path into errors of the system, such as a full disk."""
     try:
         yield

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lite._files.commit import fcntl, naming
+from lite._files.commit import append, fcntl
 from lite.kernels import DrawDetails
 
 _BEGINNING = b'{"line": '  # of each line
@@ -118,14 +118,11 @@ def appended(
     def write(row: Mapping[str, Any]) -> None:
         nonlocal count
         first = {} if count else {"run": run}
-        text = f"{json.dumps({'line': row['line'], **first, **row})}\n".encode()
-        with naming(output):  # alone: not around what the block prints
-            while text:
-                text = text[sink.write(text) :]
+        append(sink, f"{json.dumps({'line': row['line'], **first, **row})}\n".encode(), output)
         count += 1
 
     try:
-        with open(output, "ab", buffering=0) as sink:  # nothing is left to be written at the end
+        with open(output, "ab", buffering=0) as sink:
             _lock(sink, output)
             if Path(output).is_file():
                 rows, size = _whole_rows(output)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections import defaultdict
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from lite._arrays.public import belong_to
+from lite._files.commit import append
 from lite.data.logging.logger import Logger, require_video
 from lite.data.logging.video_files import with_colours_last, write_video
 
@@ -27,7 +29,7 @@ class CSVExperiment:
         self.video_fps = video_fps
         for name in ("scalars", "videos", "texts"):
             os.makedirs(os.path.join(log_dir, name), exist_ok=True)
-        self.files: dict[Path, IO[str]] = {}
+        self.files: dict[Path, FileIO] = {}
 
     def _place(self, kind: str, name: str) -> Path:
         """The path of a file, whose folder is there: names may have slashes."""
@@ -37,9 +39,14 @@ class CSVExperiment:
 
     def _write(self, path: Path, mode: str, text: str) -> None:
         if path not in self.files:
-            self.files[path] = path.open(mode, encoding="utf-8")
-        self.files[path].write(text)
-        self.files[path].flush()
+            self.files[path] = file = FileIO(path, mode)
+            if mode == "a":
+                _drop_cut_line(path, file)
+        try:
+            append(self.files[path], text.encode(), str(path))
+        except OSError:
+            self.files.pop(path).close()  # to be looked at again
+            raise
 
     def add_scalar(self, name: str, value: float, global_step: int | None = None) -> None:
         """Append the line `step,value` to `scalars/<name>.csv`."""
@@ -90,6 +97,15 @@ class CSVExperiment:
 
     def __repr__(self) -> str:
         return f"CSVExperiment(log_dir={self.log_dir})"
+
+
+def _drop_cut_line(path: Path, file: FileIO) -> None:
+    """Cut off a line without an end, which a full disk left: the next would make another number of it."""
+    with open(path, "rb") as written:
+        size = written.seek(0, os.SEEK_END)
+        written.seek(max(0, size - 100))  # more than a line has
+        last = written.read()
+    file.truncate(size - len(last) + last.rfind(b"\n") + 1)
 
 
 class CSVLogger(Logger):

@@ -42,6 +42,36 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
     assert not again.experiment.scalars
 
 
+def test_a_line_that_a_full_disk_cut_off_is_no_number(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next line behind it would be read as `1,2.52`."""
+
+    def cut(file: Any, content: bytes, path: str) -> None:
+        file.write(content[:3])
+        raise OSError
+
+    logger = CSVLogger("run", tmp_path)
+    with monkeypatch.context() as full:
+        full.setattr(csv_logger, "append", cut)
+        raises(OSError, "", logger.log_scalar, "a", 2.5, step=1)
+    logger.log_scalar("a", 1.5, step=0)
+    assert (tmp_path / "run/scalars/a.csv").read_text() == "0,1.5\n"
+    file = tmp_path / "run/scalars/a.csv"
+    for start in ("0,1.5\n", ""):
+        file.write_text(f"{start}1,2.5")
+        CSVLogger("run", tmp_path).log_scalar("a", 3.5, step=2)
+        assert file.read_text() == f"{start}2,3.5\n"
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that takes nothing")
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    logger = CSVLogger("run", tmp_path)
+    file = tmp_path / "run/texts/hparams0.txt"
+    file.symlink_to("/dev/full")
+    raises(OSError, f"No space left on device: '{file}'", logger.log_hparams, {"lr": 1})
+
+
 def test_videos(tmp_path: Path) -> None:
     video = np.random.default_rng(0).integers(0, 256, (2, 3, 1, 4, 5), np.uint8)
     logger = CSVLogger("run", tmp_path)
