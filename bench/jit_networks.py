@@ -120,15 +120,47 @@ def steps(net: Any, x: np.ndarray, y: np.ndarray, threads: int) -> Alternatives:
 
 
 def torch_steps(net: Callable[[Any], Any], params: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
-    """Regression by a network of torch."""
+    """Regression by a network of torch, with the fastest Adam that it has on a CPU."""
     tx, ty = torch.from_numpy(x), torch.from_numpy(y)
-    adam = torch.optim.Adam(params, lr=RATE)
+    adam = torch.optim.Adam(params, lr=RATE, fused=True)
 
     def call() -> Any:
         adam.zero_grad()
         loss = torch.nn.functional.mse_loss(net(tx), ty)
         loss.backward()
         adam.step()
+        return loss
+
+    return call
+
+
+def torch_compiled(
+    net: Callable[[dict[str, Any], Any], Any], params: dict[str, Any], x: np.ndarray, y: np.ndarray
+) -> Callable[[], Any]:
+    """The same with the whole step given to torch.compile, Adam's formula too, as to jax.jit and lite.jit."""
+    tx, ty = torch.from_numpy(x), torch.from_numpy(y)
+    params = {name: param.detach().clone() for name, param in params.items()}
+    zeros = {name: torch.zeros_like(param) for name, param in params.items()}
+
+    def step(params: Any, first: Any, second: Any, count: Any, x: Any, y: Any) -> Any:
+        def objective(params: Any) -> Any:
+            return torch.nn.functional.mse_loss(net(params, x), y)
+
+        grads, loss = torch.func.grad_and_value(objective)(params)
+        count = count + 1
+        first = {name: m + (grads[name] - m) * 0.1 for name, m in first.items()}
+        second = {name: v + (grads[name] ** 2 - v) * 0.001 for name, v in second.items()}
+        root = (1 - 0.999**count) ** 0.5
+        rate, eps = RATE * root / (1 - 0.9**count), 1e-8 * root
+        params = {name: p - rate * first[name] / (second[name].sqrt() + eps) for name, p in params.items()}
+        return loss, params, first, second, count
+
+    compiled = torch.compile(step)
+    held = [params, zeros, zeros, torch.zeros(())]
+
+    @torch.no_grad()
+    def call() -> Any:
+        loss, *held[:] = compiled(*held, tx, ty)
         return loss
 
     return call
@@ -159,9 +191,8 @@ def tanh_network(lib: Any, outputs: int) -> Any:
 
 def mlp(batch: int, threads: int) -> Alternatives:
     """8-64-64-4 with tanh."""
-    torch_net, twin = tanh_network(torch.nn, 4), tanh_network(torch.nn, 4)
-    net, changed = tanh_network(nn, 4), tanh_network(nn, 4)
-    for other in (twin, net, changed):
+    torch_net, net, changed = tanh_network(torch.nn, 4), tanh_network(nn, 4), tanh_network(nn, 4)
+    for other in (net, changed):
         other.load_state_dict(torch_net.state_dict())
     x, y = numbers(batch, 8), numbers(batch, 4, seed=1)
     weights = [param.data.copy() for param in net.parameters()]
@@ -171,11 +202,16 @@ def mlp(batch: int, threads: int) -> Alternatives:
             **steps(net, x, y, threads),
             "lite, backward()": torchs_style(changed, x, y, threads),
             "torch": torch_steps(torch_net, torch_net.parameters(), x, y),
-            "torch.compile": torch_steps(torch.compile(twin), twin.parameters(), x, y),
+            "torch.compile": torch_compiled(*functional(torch_net), x, y),
             "by hand": lambda: by_hand(x, y),
             "JAX, jit": in_jax(weights, x, y),
         }
     )
+
+
+def functional(net: Any) -> tuple[Callable[[dict[str, Any], Any], Any], dict[str, Any]]:
+    """A network of torch as a function of its parameters, and these."""
+    return lambda params, x: torch.func.functional_call(net, params, (x,)), dict(net.named_parameters())
 
 
 def ensemble(count: int, threads: int) -> Alternatives:
@@ -211,13 +247,14 @@ def ensemble(count: int, threads: int) -> Alternatives:
 
         return call
 
-    params, buffers = torch.func.stack_module_state(critics)
+    params, _ = torch.func.stack_module_state(critics)
     skeleton = tanh_network(torch.nn, 1).to("meta")
 
+    def mapped(params: Any, x: Any) -> Any:
+        return torch.func.vmap(lambda p: torch.func.functional_call(skeleton, p, (x,)))(params)
+
     def theirs(x: Any) -> Any:
-        return torch.func.vmap(lambda p, b: torch.func.functional_call(skeleton, (p, b), (x,)))(
-            params, buffers
-        )
+        return mapped(params, x)
 
     jitted = lite.jit(update, donate=("params", "state"), threads=threads)
     return same(
@@ -225,6 +262,7 @@ def ensemble(count: int, threads: int) -> Alternatives:
             "lite": learning(jitted),
             "lite, plain": learning(update),
             "torch": torch_steps(theirs, params.values(), x, y),
+            "torch.compile": torch_compiled(mapped, params, x, y),
         }
     )
 
@@ -273,8 +311,10 @@ def network(
 ) -> Alternatives:
     """Steps of a network of each side with the same weights."""
     net.load_state_dict(torch_net.state_dict())
-    theirs = torch_steps(torch_call or torch_net, torch_net.parameters(), x, y)
-    return same({**steps(call or net, x, y, threads), "torch": theirs})
+    theirs = {"torch": torch_steps(torch_call or torch_net, torch_net.parameters(), x, y)}
+    if torch_call is None:
+        theirs["torch.compile"] = torch_compiled(*functional(torch_net), x, y)
+    return same({**steps(call or net, x, y, threads), **theirs})
 
 
 def forward(threads: int) -> Alternatives:

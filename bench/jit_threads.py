@@ -7,6 +7,7 @@ import os
 
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"  # before NumPy and torch are imported
+os.environ["TORCHDYNAMO_DISABLE"] = "1"  # nothing of torch is timed here
 
 import time  # noqa: E402
 import warnings  # noqa: E402

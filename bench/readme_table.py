@@ -106,7 +106,7 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "operations": ("tensordict", lambda of: str(len(of("")))),
     "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group"))),
     "keys": ("tensordict", lambda of: span(of("^keys of 100$"))),
-    "steps": ("jit", lambda of: span(of("", "^(torch|torchrl)$"))),
+    "steps": ("jit", lambda of: span(of("", "^torch"))),
     "files": ("files", lambda of: span(of("^(?!mapped)"))),  # reads of mapped files are TensorDict's own
     "calls": ("nn", lambda of: span(of("^identity|^3"))),
     "dispatch": ("nn", lambda of: span(of("^dispatch"))),
@@ -118,7 +118,7 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "mlp": ("grad", lambda of: span(of("^MLP", "^torch$"))),
     "gru": ("grad", lambda of: span(of("^GRU", "^torch$"))),
     "critics": ("grad", lambda of: span(of("critics", "^torch$"))),
-    "adam": ("grad", lambda of: span(of("^Adam, 20 leaves", "^torch, foreach$"))),
+    "adam": ("grad", lambda of: span(of("^Adam", "^torch"))),
     "multistep": ("kernels", lambda of: span(of("^(multistep_return|MultiStep)"))),
     "returns": ("kernels", lambda of: span(of(_ESTIMATORS))),
     "log_probs": ("kernels", lambda of: span(of("^token_log_probs ", "torch log_softmax"))),

@@ -80,7 +80,7 @@ def main() -> None:
             if name != "lite":
                 rows.append(row(case, name, each))
                 r = rows[-1]
-                times_taken = f"{1e3 * r['lite_ms']:8.1f} us {name:14s} {1e3 * r['other_ms']:8.1f} us"
+                times_taken = f"{1e3 * r['lite_ms']:8.1f} us {name:22s} {1e3 * r['other_ms']:8.1f} us"
                 print(f"{case:28s} {times_taken} {r['ratio']:.2f}")
     versions = {"torch": torch.__version__, "jax": jax.__version__, "torchrl": torchrl.__version__}
     about = machine() | versions | {"threads": asked.threads}

@@ -49,13 +49,12 @@ def returns(rounds: int) -> list[dict[str, Any]]:
     theirs = torch.from_numpy(reward), torch.from_numpy(done)
     rows = []
     for n in (3, 10, 100, 1000):
-        ours = measure(
-            {"lite": lambda n=n: multistep_return(reward, done, gamma=0.99, n_steps=n)}, 5 * rounds
-        )
-        other = measure(
-            {"torchrl _get_reward": lambda n=n: _get_reward(0.99, *theirs, n - 1)}, max(3, rounds // 5)
-        )
-        rows.append(row(f"multistep_return {ROWS}x{TIME}, n={n}", "torchrl _get_reward", ours | other))
+        both = {
+            "lite": lambda n=n: multistep_return(reward, done, gamma=0.99, n_steps=n),
+            "torchrl _get_reward": lambda n=n: _get_reward(0.99, *theirs, n - 1),
+        }
+        result = measure(both, max(3, rounds // 3))
+        rows.append(row(f"multistep_return {ROWS}x{TIME}, n={n}", "torchrl _get_reward", result))
     return rows
 
 
@@ -75,8 +74,7 @@ def multistep(rounds: int) -> list[dict[str, Any]]:
     }
     ours, theirs = MultiStep(0.99, 3), TorchMultiStep(0.99, 3)
     td, other = TensorDict(entries, shape), tensordict.TensorDict(entries, shape)
-    result = measure({"lite": lambda: ours(td)}, 5 * rounds)
-    result |= measure({"torchrl MultiStep": lambda: theirs(other)}, max(3, rounds // 5))
+    result = measure({"lite": lambda: ours(td), "torchrl MultiStep": lambda: theirs(other)}, rounds)
     tracemalloc.start()
     out = ours(td)
     peak = tracemalloc.get_traced_memory()[1]
