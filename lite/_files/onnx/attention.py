@@ -14,7 +14,7 @@ PathNode = tuple[Name, int]
 
 
 def ways_to_scores(
-    weights: Name, node_of: Callable[[Name], Node[Name] | None]
+    weights: Name, node_of: Callable[[Name], Node[Name] | None], capped: bool = False
 ) -> Iterator[tuple[Name, list[PathNode[Name]]]]:
     """Paths from the weights of values back to the product whose softmax they are.
 
@@ -24,6 +24,7 @@ def ways_to_scores(
     Args:
         weights: the first factor of a product with values.
         node_of: the node that gives a value; None for inputs and weights.
+        capped: whether a tanh of scores is followed, too.
 
     Yields:
         The output of a MatMul, and the path from it, the last node first.
@@ -46,7 +47,7 @@ def ways_to_scores(
             normal = True
         elif operator == "Where" and len(inputs) == 3:
             followed = (1, 2)
-        elif operator in ("Cast", "Identity", "Dropout"):
+        elif operator in ("Cast", "Identity", "Dropout") or (operator == "Tanh" and normal and capped):
             followed = (0,)
         elif operator in ("Add", "Mul", "Div") and normal and len(inputs) == 2:
             followed = (0, 1)

@@ -150,7 +150,7 @@ def _attention(step: Step, graph: _Graph) -> _Joined | None:
         maker = graph.by_output.get(number)
         return None if maker is None else (maker.op, maker.inputs)
 
-    for scores, path in ways_to_scores(step.inputs[0], node_of):
+    for scores, path in ways_to_scores(step.inputs[0], node_of, capped=True):
         found = _steps_between(path, graph)
         if found is None:
             continue
@@ -309,17 +309,19 @@ def _attended(
 
     def run(*given: Any) -> Any:
         values = dict(zip(outer, given, strict=True))
-        ranges, scale = given[0], _scale([(by_output[name], at) for name, at in path], values)
+        ranges = given[0]
+        scale, cap = _scale([(by_output[name], at) for name, at in path], values)
         known = ranges is not None or not outer[0]
-        if known and scale is not None and all(values[i].ndim > 2 for i in (query, key, value)):
+        if known and scale and not cap and all(values[i].ndim > 2 for i in (query, key, value)):
             q, k, v = values[query], values[key].swapaxes(-1, -2), values[value]
             out = masked_attention(q, k, v, scale, ranges)
             if out is not None:
                 return out
-        bias = None if known or scale is None else _added(masks, values)
-        if bias is not None:
+        bias = None if known or not scale else _added(masks, values)
+        if bias is not None or (known and cap):
             q = values[query] * np.asarray(scale, values[query].dtype)
-            out = attention_in_blocks(q, values[key].swapaxes(-1, -2), values[value], bias, rule)
+            own = rule._replace(softcap=cap, seen=ranges and ranges.seen)
+            out = attention_in_blocks(q, values[key].swapaxes(-1, -2), values[value], bias, own)
             if out is not None:
                 return out
         run_steps((*inner, last), values)
@@ -339,10 +341,9 @@ def _added(masks: Sequence[_Mask], values: Mapping[int, Any]) -> Any:
     return functools.reduce(np.add, numbers)
 
 
-def _scale(path: Iterable[tuple[Step, int]], values: Mapping[int, Any]) -> float | None:
-    """The scale of scores before masks; None if the steps are more than these."""
-    scale: float = 1.0
-    masked = False
+def _scale(path: Iterable[tuple[Step, int]], values: Mapping[int, Any]) -> tuple[float, float]:
+    """The scale of scores before masks, 0 if the steps are more than these; and their soft cap, or 0."""
+    scale, cap, masked = 1.0, 0.0, False
     for step, followed in path:
         if step.op == "Softmax":
             break
@@ -351,16 +352,22 @@ def _scale(path: Iterable[tuple[Step, int]], values: Mapping[int, Any]) -> float
         if step.op == "Add":
             masked = True
             continue
+        if step.op == "Tanh":
+            if masked or cap:
+                return 0.0, 0.0
+            cap = 1.0
+            continue
         other = values[step.inputs[(3 if step.op == "Where" else 1) - followed]]
         if type(other) is not np.ndarray or other.size != 1:
-            return None
+            return 0.0, 0.0
         number = float(other.reshape(()))
         if step.op == "Where":
             if not number <= HIDDEN:
-                return None
+                return 0.0, 0.0
             masked = True
         elif masked or not number > 0:  # a factor of masks, too; or the least score is the largest
-            return None
+            return 0.0, 0.0
         else:
-            scale = scale * number if step.op == "Mul" else scale / number
-    return scale
+            factor = number if step.op == "Mul" else 1 / number
+            scale, cap = scale * factor, cap * factor
+    return scale, cap

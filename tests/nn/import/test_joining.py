@@ -76,6 +76,7 @@ SCALED = [*START, ("Mul", "s scale", "a")]
 END = [("Softmax", "b", "w", {"axis": -1}), ("MatMul", "w v", "z")]
 NO_NUMBERS = [("Softmax", "b", "p"), ("IsNaN", "p", "n"), ("Where", "n zero p", "w"), ("MatMul", "w v", "z")]
 MASKED = [*SCALED, ("Add", "a mask", "b"), *END]
+CAPPED = [*SCALED, ("Div", "a cap", "c"), ("Tanh", "c", "d"), ("Mul", "d cap", "e")]
 
 
 def added(shown: Any, low: float) -> Any:
@@ -116,6 +117,12 @@ SPELLINGS = {
     "a cast that does nothing": Spelling(
         [*SCALED, ("Cast", "a", "c", {"to": 1}), ("Add", "c mask", "b"), *END], added(CAUSAL, LOWEST)
     ),
+    "a soft cap": Spelling([*CAPPED, ("Identity", "e", "b"), *END]),
+    "a soft cap, causal": Spelling([*CAPPED, ("Add", "e mask", "b"), *END], added(CAUSAL, LOWEST)),
+    "a soft cap, chosen": Spelling([*CAPPED, ("Where", "mask e low", "b"), *END], PADDED),
+    "a soft cap and a bias": Spelling(
+        [*CAPPED, ("Add", "e mask", "b"), *END], np.where(CAUSAL, -0.5, LOWEST).astype(np.float32)
+    ),
     # What is not that, in its nodes
     "another axis": Spelling(
         [*SCALED, ("Softmax", "a", "w", {"axis": 2}), ("MatMul", "w v", "z")], joins=False
@@ -148,6 +155,11 @@ SPELLINGS = {
     "a scaled mask": Spelling(
         [*START, ("Add", "s mask", "a"), ("Mul", "a scale", "b"), *END], added(CAUSAL, np.float32(-1e5))
     ),
+    "a cap of a cap": Spelling([*CAPPED, ("Tanh", "e", "b"), *END]),
+    "a cap of a mask": Spelling(
+        [*SCALED, ("Add", "a mask", "m"), ("Tanh", "m", "d"), ("Mul", "d cap", "b"), *END],
+        added(CAUSAL, -1e5),
+    ),
     "chosen zeros": Spelling([*SCALED, ("Where", "mask a low", "b"), *END], CAUSAL, low=np.float32(0)),
 }  # fmt: skip
 
@@ -158,6 +170,7 @@ def attention(spelling: Spelling, outputs: str = "z") -> Any:
         "scale": np.asarray(spelling.scale),
         "low": np.asarray(spelling.low),
         "zero": np.zeros((), np.float32),
+        "cap": np.float32(0.7),
         "more": added(np.arange(TIMES) < 90, LOWEST),
     }
     nodes = [(*node, {}) if len(node) == 3 else node for node in spelling.nodes]
@@ -209,9 +222,12 @@ def test_the_gradient_holds_no_scores() -> None:
     assert peak_of_gradient("causal, lowest number") < 12 * QUERY.nbytes + SCORES / 2
 
 
-def test_the_gradient_with_a_bias_holds_scores_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+@each_case("name", ["a bias", "a soft cap", "a soft cap, causal"])
+def test_the_gradient_of_any_scores_holds_those_of_a_block(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(masked_attention, "BLOCK", 1 << 11)
-    assert peak_of_gradient("a bias") < 10 * QUERY.nbytes
+    assert peak_of_gradient(name) < 10 * QUERY.nbytes
 
 
 def peak_of_gradient(name: str) -> int:
