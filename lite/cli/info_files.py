@@ -235,7 +235,7 @@ def _graph(path: Path) -> dict[str, Any] | None:
     if any(value.name == "input_ids" for value in model.graph.inputs):
         return None
     try:
-        lite.nn.from_onnx(path)
+        lite.nn.from_onnx(path, trainable=False)
         learns = "yes: lite.nn.from_onnx knows all operators"
     except NotImplementedError as error:
         learns = f"no: {error}"

@@ -28,7 +28,8 @@ def from_onnx(
     """An ONNX graph as a module that runs by NumPy's functions, and whose weights are its parameters.
 
     The graph may come from any exporter; neither the onnx package nor onnxruntime is needed. Nothing in the
-    file is run as code. Exporters write equal weights once (zeros of biases, say): these learn as one.
+    file is run as code. Exporters write equal weights of fresh layers once (zeros of biases, say): these
+    learn as one, after a warning.
 
     Args:
         model: path of the ONNX file, or its bytes.

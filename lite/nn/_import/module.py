@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import mmap
 import os
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import prod
@@ -322,7 +323,37 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
         elif train:
             array = array.copy()
         arrays[name], trained[name] = array, train
+    joined = _of_several_layers(source.graph, {name: x for name, x in arrays.items() if trained[name]})
+    if joined:
+        warnings.warn(
+            f"{source.path or 'the model'}: several nodes read {', '.join(joined)}, which learn as one. If "
+            "these are fresh layers that begin alike, torch.onnx.export keeps them apart with optimize=False "
+            "(where dynamo=False, with keep_initializers_as_inputs=True).",
+            stacklevel=3,
+        )
     return GraphModule(source, arrays, trained)
+
+
+def _of_several_layers(graph: OperationGraph, arrays: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Weights of one number alone in several nodes, unless these share others, too, as those of a loop do."""
+    readers: dict[str, list[Operation]] = {}
+    for node in graph.nodes:
+        for name in reads_of(node) & arrays.keys():
+            readers.setdefault(name, []).append(node)
+
+    def is_plain(name: str) -> bool:
+        return arrays[name].size > 1 and bool(np.ptp(arrays[name]) == 0)
+
+    return sorted(
+        name
+        for name, nodes in readers.items()
+        if len(nodes) > 1
+        and is_plain(name)
+        and not any(
+            len(readers[other]) == len(nodes) and not is_plain(other)
+            for other in reads_of(nodes[0]) & arrays.keys()
+        )
+    )
 
 
 def _is_trained(trainable: Selection, name: str, by_default: bool) -> bool:

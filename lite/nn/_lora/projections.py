@@ -123,6 +123,8 @@ def _products(
 ) -> Iterator[Projection]:
     """The products of a graph and of those in its nodes; `weights` and `makers` are those around it."""
     own = {x.name for x in graph.inputs}
+    if own.issuperset(graph.weights):  # as exporters write all that is no optional input of a runtime
+        own = set()
     weights = {**weights, **{name: weight for name, weight in graph.weights.items() if name not in own}}
     makers = {**makers, **{name: node for node in graph.nodes for name in node.outputs if name}}
     for node in graph.nodes:

@@ -53,6 +53,24 @@ def test_names_that_are_no_path_are_kept_apart() -> None:
     np.testing.assert_allclose(net(X)[1], X @ np.ones((3, 3)) @ np.full((3, 3), 2))
 
 
+def layers(*weights: tuple[str, str]) -> bytes:
+    """Layers of x, each with the names of its matrix and bias."""
+    nodes = [writer.node("Gemm", "", ["x", w, b], [f"y{i}"], {}) for i, (w, b) in enumerate(weights)]
+    arrays = {w: np.eye(3, dtype=np.float32) for w, _ in weights} | {
+        b: np.zeros(3, np.float32) for _, b in weights
+    }
+    return model_of(nodes, {"x": X}, [f"y{i}" for i in range(len(weights))], arrays)
+
+
+def test_fresh_layers_that_an_exporter_joined_are_told() -> None:
+    """What a loop reads several times is its own, as the matrix beside it is."""
+    model = layers(("v", "b"), ("w", "b"), ("u", "c"))
+    with pytest.warns(UserWarning, match=r"several nodes read b, which learn as one.*optimize=False"):
+        nn.from_onnx(model)
+    nn.from_onnx(model, trainable=["v", "w"])
+    nn.from_onnx(layers(("w", "b"), ("w", "b")))
+
+
 def test_inputs_by_position_and_name() -> None:
     net = nn.from_onnx(chain("w"))
     np.testing.assert_array_equal(net(x=X), net(X))

@@ -95,6 +95,14 @@ def test_which_nodes_are_products_with_a_constant_matrix() -> None:
     ]  # fmt: skip
 
 
+def test_matrices_that_are_inputs_too() -> None:
+    """All of them in old files, and where torch.onnx.export is told so; else what a runtime may give."""
+    nodes = [writer.node("MatMul", name, ["x", name], [name + "y"], {}) for name in "ab"]
+    for inputs, wanted in (("ab", ["a", "b"]), ("a", ["b"])):
+        model = model_of(nodes, {"x": X, **dict.fromkeys(inputs, W)}, ["ay", "by"], {"a": W, "b": W})
+        assert [x.name for x in found(model)] == wanted
+
+
 @each_case(
     ("attributes", "inputs", "message"),
     [
