@@ -154,7 +154,7 @@ class Processors:
                 banned.append(np.unique(ids[size - 1 :][same]))
         if len(ids) - self.prompt_length < self.config.min_new_tokens:
             banned.append(self._ends)
-        return added, banned[0] if len(banned) == 1 else np.concatenate(banned)
+        return added, np.concatenate(banned)
 
     def _penalties(self, ids: NDArray[np.int64]) -> Changes:
         if not self._counts:

@@ -452,7 +452,7 @@ class SessionOptions:
     @staticmethod
     def checked_device(device: Any) -> str:
         """The name of a device. Raises ValueError if it is not "cpu", "cuda" or "cuda:N"."""
-        name = device if isinstance(device, str) else str(device)
+        name = str(device)
         parse_device(name)
         return name
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 import lite
 from lite import TensorDict
+from lite._files.commit import COMMIT
 
 quick = settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
@@ -284,10 +285,11 @@ def test_archives_with_wrong_sizes_and_names(tmp_path):
             archive.writestr(str(path.relative_to(root)), path.read_bytes() + more)
     np.testing.assert_array_equal(TensorDict.load_memmap(longer)["a"], TensorDict.load_memmap(root)["a"])
     slip = tmp_path / "slip.tdz"
-    with zipfile.ZipFile(slip, "w") as archive:
-        archive.write(root / "meta.json", "meta.json")
-        archive.writestr("../outside", "x")
-    raises(ValueError, "refusing to unpack", lambda: lite.unpack_memmap(slip, tmp_path / "unpacked"))
+    for name in ("../outside", "a/../../outside", "/outside", "c:outside", f"a/{COMMIT}"):
+        with zipfile.ZipFile(slip, "w") as archive:
+            archive.write(root / "meta.json", "meta.json")
+            archive.writestr(name, "x")
+        raises(ValueError, "refusing to unpack", lite.unpack_memmap, slip, tmp_path / "unpacked")
     assert not (tmp_path / "unpacked").exists()
     assert not (tmp_path / "outside").exists()
     link = zipfile.ZipInfo("a.memmap")

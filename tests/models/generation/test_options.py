@@ -182,7 +182,7 @@ def test_grammars() -> None:
 SAMPLES: list[tuple[dict[str, Any], bool]] = [
     ({}, True), ({"do_sample": True}, False), ({"do_sample": True, "temperature": 0}, True),
     ({"do_sample": False}, True), ({"temperature": 0.0}, True), ({"temperature": 0.7}, False),
-    ({"top_k": 5}, False), ({"top_p": 0.5, "do_sample": False}, True), ({"n": 4}, False),
+    ({"top_k": 5}, False), ({"top_p": 0.5, "do_sample": False}, True), ({"n": 4}, False), ({"n": 1}, True),
     ({"n": 4, "temperature": 0.0}, True), ({"n": 4, "num_beams": 4}, True),
     ({"n": 4, "num_beams": 4, "top_k": 9}, False), ({"typical_p": 0.5}, False),
     ({"temperature": None, "do_sample": False}, True),

@@ -62,6 +62,18 @@ ADDED: list[tuple[dict[str, Any], np.ndarray]] = [
 ]
 
 
+def test_each_option_alone_needs_them() -> None:
+    options: dict[str, Any] = {
+        "logit_bias": {3: 1.0}, "sequence_bias": {(3, 4): 1.0}, "bad_words_ids": [[3]],
+        "suppress_tokens": [3], "no_repeat_ngram_size": 2, "presence_penalty": 0.5, "frequency_penalty": 0.5,
+    }  # fmt: skip
+    for name, value in options.items():
+        assert Processors.needed(GenerationConfig.from_kwargs({name: value})), name
+    for ends in ([], [3]):
+        config = GenerationConfig.from_kwargs({"min_new_tokens": 1, "eos_token_id": ends})
+        assert Processors.needed(config) == bool(ends)
+
+
 def test_what_is_added() -> None:
     for options, expected in ADDED:
         np.testing.assert_array_equal(added(**options), expected, err_msg=str(options))

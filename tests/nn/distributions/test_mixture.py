@@ -53,3 +53,13 @@ def test_errors() -> None:
         (lambda: d.MixtureSameFamily(weights, d.Normal(0.0, 1.0)), r"got \(\)"),
     ):  # fmt: skip
         raises(ValueError, message, make)
+
+
+def test_moments_of_vectors() -> None:
+    rng = np.random.default_rng(0)
+    probs, loc = np.array([[0.25, 0.75], [0.5, 0.5]]), rng.normal(size=(2, 2, 3))
+    mixture = d.MixtureSameFamily(d.Categorical(probs=probs), d.Independent(d.Normal(loc, 2.0), 1))
+    mean = (probs[..., None] * loc).sum(1)
+    np.testing.assert_allclose(mixture.mean, mean)
+    variance = 4 + (probs[..., None] * (loc - mean[:, None]) ** 2).sum(1)
+    np.testing.assert_allclose(mixture.variance, variance)

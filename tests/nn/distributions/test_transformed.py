@@ -84,3 +84,9 @@ def test_errors() -> None:
         d.TransformedDistribution(base, d.AffineTransform(0.0, 1.0, event_dim=1))
     with pytest.raises(NotImplementedError, match="TransformedDistribution does not define mean"):
         _ = d.TransformedDistribution(base, d.TanhTransform()).mean
+
+
+def test_dimensions_of_an_event_beyond_those_of_the_map() -> None:
+    base = d.Independent(d.Normal(np.zeros((3, 2, 4)), 1.0), 2)
+    found = d.TransformedDistribution(base, [d.IndependentTransform(d.ExpTransform(), 1)])
+    assert (found.batch_shape, found.event_shape, found.support.event_dim) == ((3,), (2, 4), 2)

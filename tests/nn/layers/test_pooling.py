@@ -65,4 +65,6 @@ def test_shapes_that_adaptive_pooling_refuses() -> None:
     assert layer(np.zeros((0, 3, 2, 2))).shape == (0, 3, 1, 1)
     for shape in ((2, 2), (1, 0, 2, 2), (2, 2, 2, 2, 2)):
         raises(RuntimeError, r"none but N empty, got \(", nn.MaxPool2d(1), np.zeros(shape))
+    np.testing.assert_array_equal(nn.MaxPool2d(2)(X[0]), nn.MaxPool2d(2)(X)[0])
+    assert nn.MaxPool2d(2)(X[:0]).shape == (0, 3, 3, 3)
     assert nn.AdaptiveAvgPool2d(0)(X).shape == (2, 3, 0, 0)

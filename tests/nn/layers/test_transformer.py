@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import nn
 
@@ -37,3 +38,9 @@ def test_the_mask_of_what_comes_later() -> None:
     np.testing.assert_array_equal(np.isinf(mask), np.triu(np.ones((3, 3), bool), 1))
     with pytest.raises(RuntimeError, match="'relu', 'gelu' or a function, got 'sin'"):
         nn.TransformerEncoderLayer(8, 2, activation="sin")
+
+
+def test_batches_that_differ() -> None:
+    net = nn.Transformer(4, 1, 1, 1, 8, batch_first=True)
+    for src, tgt in (((3, 2, 4), (5, 2, 4)), ((3, 2, 4), (2, 2, 4))):
+        raises(RuntimeError, "agree in the batch dimension 0", net, np.zeros(src), np.zeros(tgt))

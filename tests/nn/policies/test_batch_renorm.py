@@ -52,3 +52,12 @@ def test_what_is_refused() -> None:
     layer = nn.BatchRenorm1d(2)
     raises(ValueError, "at least 2 dimensions", layer, X[0])
     raises(RuntimeError, "num_features=2", layer, X.T)
+
+
+def test_further_dimensions_are_more_of_the_batch() -> None:
+    x = np.random.default_rng(0).normal(size=(4, 3, 5)).astype(np.float32)
+    rows = x.swapaxes(1, 2).reshape(-1, 3)
+    for training in (True, False):
+        wide, flat = (nn.BatchRenorm1d(3).train(training) for _ in range(2))
+        np.testing.assert_allclose(wide(x).swapaxes(1, 2).reshape(-1, 3), flat(rows), rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(wide.running_mean.data, flat.running_mean.data, rtol=1e-5)

@@ -58,7 +58,7 @@ def test_action_spaces() -> None:
     assert action_space_of("one_hot") == action_space_of("one-hot") == "one_hot"
     assert action_space_of(Categorical(3)) == "categorical"
     assert action_space_of(Composite({"action": Categorical(3)})) == "categorical"
-    agents = Composite({"agents": {"action": OneHot(3), "mask": Unbounded(3)}, "late": Unbounded(3)})
+    agents = Composite({"agents": {"mask": Unbounded(3), "action": OneHot(3)}, "late": Unbounded(3)})
     assert action_space_of(agents) == "one_hot"
     assert action_space_of(Composite({"action": Categorical(3), "agents": agents["agents"]})) == "categorical"
     for wrong in ("binary", None, Unbounded((3,))):
