@@ -48,8 +48,9 @@ def test_scaling_by_the_bounds():
 
 
 def test_scaling_of_what_has_no_bounds():
-    with pytest.raises(RuntimeError, match="needs actions with finite bounds"):
-        _ = TransformedEnv(Acts(Unbounded(2)), ActionScaling()).action_spec
+    for spec in (Unbounded(2), Bounded([-1, 2], [1, 2])):
+        with pytest.raises(RuntimeError, match="needs actions with finite bounds"):
+            _ = TransformedEnv(Acts(spec), ActionScaling()).action_spec
     env = TransformedEnv(Acts(Unbounded(2)), ActionScaling(out_keys_inv=["a"], loc=1, scale=2))
     assert env.full_action_spec["a"] == Unbounded(2)
     np.testing.assert_array_equal(stepped(env, "a", np.ones(2, np.float32)), [3, 3])

@@ -38,6 +38,7 @@ def test_crops():
         (Crop(2, top=9), np.zeros((1, 2, 2))),
         (CenterCrop(4), IMAGE[:, 1:5, 1:5]),
         (CenterCrop(3, 1), IMAGE[:, 2:5, 2:3]),
+        (CenterCrop(10, 6), np.pad(IMAGE, ((0, 0), (2, 2), (0, 0)))),
         (CenterCrop(9, 6), np.pad(IMAGE, ((0, 0), (1, 2), (0, 0)))),
     ):
         np.testing.assert_array_equal(applied(transform), expected)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import nn
 from lite.nn.layers import masked_attention
@@ -63,3 +63,15 @@ def test_masks_of_other_shapes_are_refused(batch, mask, error):
     layer, x = nn.MultiheadAttention(8, 2, batch_first=True), np.zeros((*batch, 5, 8), np.float32)
     with pytest.raises(error, match="attn_mask must have shape"):
         layer(x, x, x, attn_mask=np.zeros(mask, bool))
+
+
+def test_inputs_that_do_not_fit() -> None:
+    net, x, bare = nn.MultiheadAttention(4, 2), np.zeros((3, 2, 4)), np.zeros((3, 4))
+    for inputs in ((x[None],) * 3, (x, bare, x), (x, x, bare), (bare, x, x)):
+        raises(AssertionError, "must all have 3 dimensions", net, *inputs)
+    raises(RuntimeError, "is_causal says what attn_mask is", net, x, x, x, is_causal=True)
+    for other in (x[:2], x[..., :3]):
+        raises(AssertionError, "key and value must agree", net, x, x, other)
+    raises(RuntimeError, "agree in the batch dimension 1", net, x, x[:, :1], x[:, :1])
+    raises(AssertionError, "the last dimension of query must be 4", net, x[..., :3], x, x)
+    assert nn.MultiheadAttention(4, 2, vdim=3)(x, x, x[..., :3])[0].shape == x.shape

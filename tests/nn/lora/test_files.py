@@ -77,6 +77,7 @@ def written(folder: Path, arrays: dict[str, Any], **config: Any) -> Path:
     ("config", "scale"),
     [
         ({}, 1.5),
+        ({"lora_alpha": 0.5}, 0.25),
         ({"use_rslora": True}, 3 / 2**0.5),
         ({"alpha_pattern": {"k_proj": 7, "self_attn.q_proj": 5, "q_proj": 9}}, 2.5),
         ({"r": 99, "rank_pattern": {"q_proj": 2}}, 1.5),
@@ -140,6 +141,7 @@ def refused() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
         ),
         "bias": (pair, {"bias": "all"}, "bias='all': biases are frozen"),
         "kind": (pair, {"peft_type": "IA3"}, "peft_type LORA"),
+        "no alpha": (pair, {"lora_alpha": 0}, "positive lora_alpha, got 0"),
         "alpha": (pair, {"lora_alpha": "8"}, "positive lora_alpha, got '8'"),
         "scale": (pair, {"use_rslora": "no"}, "bool use_rslora, got 'no'"),
         "nan": (pair, {"lora_alpha": float("nan")}, "positive lora_alpha, got nan"),
