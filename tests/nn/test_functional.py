@@ -116,6 +116,18 @@ def test_options_of_losses() -> None:
         np.testing.assert_allclose(found, expected)
 
 
+def test_variances_of_rows_and_batches_of_one_number() -> None:
+    mean, y, var = np.zeros((2, 3)), np.ones((2, 3)), np.array([1.0, 4.0])
+    of_rows = F.gaussian_nll_loss(mean, y, var, reduction="none")
+    np.testing.assert_allclose(of_rows, F.gaussian_nll_loss(mean, y, var[:, None], reduction="none"))
+    p, q = np.array([0.0, 0.25, 0.75]), np.array([0.5, 0.25, 0.25])
+    expected = 0.75 * np.log(3)
+    for shape, count in (((3,), 3), ((1, 3), 1)):
+        found = F.kl_div(np.log(q).reshape(shape), p.reshape(shape), reduction="batchmean")
+        np.testing.assert_allclose(found, expected / count)
+    np.testing.assert_allclose(F.kl_div(np.log(q[1]), p[1], reduction="batchmean"), 0, atol=1e-12)
+
+
 def test_weights_of_classes_and_smooth_labels() -> None:
     log_probs = X - np.log(np.exp(X).sum(1, keepdims=True))
     ids, weight, smooth = RNG.integers(4, size=(3, 5)), np.array([0.5, 1.0, 2.0, 3.0]), 0.2

@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 from helpers.cases import each_case, noting
+from helpers.central_differences import assert_gradients
 
 from lite import grad, nn, vmap
 from lite.nn.layers.linear import linear
@@ -113,3 +114,16 @@ def test_gradients_of_one_row(rng):
     np.testing.assert_allclose(by_x, [1.0, 2.0] @ w)
     np.testing.assert_allclose(by_w, np.outer([1.0, 2.0], x))
     assert repr(nn.Bilinear(1, 2, 3)) == "Bilinear(in1_features=1, in2_features=2, out_features=3, bias=True)"
+
+
+def test_gradients_of_stacked_layers(rng):
+    for shape in ((3,), (4, 3), (2, 4, 3)):
+        for bias in ((2, 5), None):
+            arrays = [rng.normal(size=size) for size in (shape, (2, 5, 3), bias) if size]
+            out = linear(*arrays, *[None] * (3 - len(arrays)))
+            alone = [
+                linear(arrays[0][i] if len(shape) > 2 else arrays[0], arrays[1][i], None) for i in (0, 1)
+            ]
+            added = 0 if bias is None else arrays[2][:, None] if len(shape) > 1 else arrays[2]
+            np.testing.assert_allclose(out, np.stack(alone) + added)
+            assert_gradients(lambda *given: linear(*given, *[None] * (3 - len(given))), *arrays)

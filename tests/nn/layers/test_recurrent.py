@@ -46,3 +46,12 @@ def test_errors() -> None:
         raises(ValueError, "proj_size must be in", nn.LSTM, 2, 3, proj_size=size)
     with pytest.raises(ValueError, match="hx must be a tuple of the states h and c, got 1"):
         nn.LSTM(2, 3)(np.zeros((4, 2), np.float32), (np.zeros((1, 3), np.float32),))
+
+
+def test_projections_without_biases(rng: np.random.Generator) -> None:
+    x = rng.normal(size=(3, 2, 3)).astype(np.float32)
+    bare, full = (nn.LSTM(3, 4, 2, bias=bias, proj_size=2, rng=0) for bias in (False, True))
+    for name, parameter in full.named_parameters():
+        parameter.data[...] = 0 if "bias" in name else dict(bare.named_parameters())[name].data
+    for one, other in zip((bare(x)[0], *bare(x)[1]), (full(x)[0], *full(x)[1]), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
