@@ -85,6 +85,23 @@ def test_what_archives_refuse(tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["folder.tdz", "td", "td.tdz"]
 
 
+def test_headers_that_contradict_each_other(tmp_path):
+    path = tmp_path / "td.tdz"
+    TensorDict({"a": np.arange(4)}, [4]).save(path)
+    whole = path.read_bytes()
+    record = whole.rindex(b"PK\x01\x02", 0, whole.rindex(b"a.memmap"))
+    with zipfile.ZipFile(path) as archive:
+        local = archive.getinfo("a.memmap").header_offset
+    for at, value, message in (
+        (local, b"PX", "no header where the entry 'a.memmap' should be"),
+        (record + 8, b"\x01", "damaged or encrypted"),  # the flag of encryption
+        (record + 20, b"\x21", "damaged or encrypted"),  # its packed size is another one
+        (local + 28, b"\xff\xff", "damaged or encrypted"),  # it reaches beyond the end
+    ):
+        path.write_bytes(whole[:at] + value + whole[at + len(value) :])
+        raises(ValueError, message, TensorDict.load_memmap, path)
+
+
 def test_an_archive_that_is_replaced_while_it_is_opened(tmp_path, monkeypatch):
     """All that is read is of one file."""
     path, other = tmp_path / "td.tdz", tmp_path / "other.tdz"

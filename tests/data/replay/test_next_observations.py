@@ -102,6 +102,8 @@ def test_refused() -> None:
     with pytest.raises(RuntimeError, match="written by extend and add alone"):
         storage[0] = frames(0, 1)[0]
     raises(KeyError, "lacks", lambda: storage._append(frames(0, 4).exclude("obs"), 4))
+    for obs in (np.zeros((4, 2)), np.zeros((4, 1), np.float32)):
+        raises(RuntimeError, "the same shape and dtype", storage._append, frames(0, 4).set("obs", obs), 4)
     assert (storage.get(slice(None)) == frames(0, 4)).all()
 
 
