@@ -232,7 +232,7 @@ class TrajectoryIndex:
         if not row.size:
             return
         last = row + first_end
-        by_lane = np.argsort(lane, kind="stable") if self.lanes > 1 else np.arange(row.size)
+        by_lane = np.argsort(lane, kind="stable")
         first = np.empty_like(last)
         first[by_lane[1:]] = last[by_lane[:-1]] + 1
         lanes = lane[by_lane]

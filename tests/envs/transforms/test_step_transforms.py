@@ -22,7 +22,7 @@ from lite.data import (
     TensorDictPrimer,
     Unbounded,
 )
-from lite.envs import TransformedEnv, check_env_specs
+from lite.envs import TransformedEnv, check_env_specs, gSDENoise
 
 
 def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
@@ -263,3 +263,8 @@ def test_a_user_s_own():
     np.testing.assert_allclose(one["next", "faded"].ravel(), [1, 2.5, 4.25])
     batch = Collector(Steps(4), transforms=[Faded()], frames_per_batch=3, total_frames=3).next()
     np.testing.assert_allclose(batch["next", "faded"], one["next", "faded"])
+
+
+def test_noise_has_both_sizes_or_none():
+    for sizes, shape in (((3, 2), (2, 3)), ((3, None), (1,)), ((None, 2), (1,)), ((None, None), (1,))):
+        assert gSDENoise(*sizes).primers["_eps_gSDE"].shape == shape
