@@ -8,6 +8,7 @@ and makes the half count in the same write as the new rows.
 from __future__ import annotations
 
 import os
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from lite._files.commit import flush, new_file, waits_for_disk
 from lite._files.consolidated import from_bytes, to_bytes
-from lite._files.mapping import open_regular, read_all, write_all
+from lite._files.mapping import open_regular, read_file, write_all
 
 _NAME = "%kept"
 _FIRST = "%first"
@@ -38,11 +39,7 @@ class KeptFile:
         """The frames withheld before the first row, or None."""
         if not self.has_first:
             return None
-        descriptor, status = open_regular(self._first, os.O_RDONLY)
-        try:
-            data = read_all(descriptor, status.st_size, self._first, status.st_size)
-        finally:
-            os.close(descriptor)
+        data = read_file(self._first, sys.maxsize)
         return from_bytes(np.frombuffer(data, np.uint8), self._first) if data else None
 
     def write_first(self, content: Any) -> None:
