@@ -113,7 +113,7 @@ def _vmap_matmul(level: Level, a: ArrayLike, b: ArrayLike, **kwargs: Any) -> Arr
 
 def _rows_times(x: Array, b: Array) -> Array:
     """A mapped factor times one that is not: its leading dimensions as the rows of one matrix."""
-    if type(x) is type(b) is np.ndarray and x.ndim > 2 and b.ndim == 2 and x.flags.c_contiguous:
+    if type(x) is type(b) is np.ndarray and b.ndim == 2 and x.flags.c_contiguous:
         rows = x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
         return np.matmul(rows, b).reshape(*x.shape[:-1], b.shape[-1])
     return np.matmul(x, b)

@@ -23,6 +23,11 @@ def test_pads_on_the_side_asked_for(byte_tokenizer: Make) -> None:
     assert tokenizer([], padding=True, return_tensors="np")["input_ids"].shape == (0, 0)
 
 
+def test_offsets_of_filler_are_nowhere(byte_tokenizer: Make) -> None:
+    out = byte_tokenizer()(["a", "ab"], padding=True, return_offsets_mapping=True)
+    assert sorted(out["offset_mapping"][0]) == [(0, 0), (0, 1)]
+
+
 def test_refuses_bad_options(byte_tokenizer: Make) -> None:
     cases: list[tuple[dict[str, str], str]] = [
         ({"padding": "widest"}, "padding must be"),

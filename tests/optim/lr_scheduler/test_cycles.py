@@ -34,3 +34,15 @@ def test_a_part_without_steps_is_passed_over(share, first):
     rates = [schedule(step) for step in range(10)]
     assert rates[0] == pytest.approx(first)
     assert max(rates) == pytest.approx(1.0)
+
+
+def test_a_cycle_that_follows_another_schedule_begins_at_its_first_rate():
+    made, alone = (optim.SGD([lite.nn.Parameter(np.zeros(1))], 0.1, momentum=0.9) for _ in range(2))
+    flat, cycle = optim.ConstantLR(made, 0.5, 10), optim.OneCycleLR(made, 1.0, total_steps=5)
+    expected = optim.OneCycleLR(alone, 1.0, total_steps=5)
+    schedule = optim.SequentialLR(made, [flat, cycle], [2])
+    schedule.step()
+    for _ in range(3):
+        schedule.step()
+        np.testing.assert_allclose(schedule.get_last_lr(), expected.get_last_lr())
+        expected.step()
