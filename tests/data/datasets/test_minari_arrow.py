@@ -121,10 +121,10 @@ def test_files_that_are_not_like_that(tmp_path):
     jpeg = columns(3, observations=pa.array([b"jpeg"] * 4))
     refused(tmp_path, "JPEG", write(source, "arrow", {0: jpeg}, observation_space=json.dumps(image)))
     pair = {"type": "Tuple", "subspaces": [image, BOX]}
-    cells = pa.StructArray.from_arrays([pa.array([b"a"] * 4)] * 2, ["_index_0", "_index_1"])
+    cells = pa.StructArray.from_arrays([pa.array([b"a"] * 4)] * 2, ["0", "1"])
     refused(
         tmp_path,
-        "_index_0.*JPEG",
+        "observations.*JPEG",
         write(source, "arrow", {0: columns(3, observations=cells)}, observation_space=json.dumps(pair)),
     )
 
