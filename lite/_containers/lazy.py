@@ -425,6 +425,11 @@ class Lazy(Container):
         self._require_regular(dim, "split")
         return super().split(split_size, dim)
 
+    def _slice(self, dim: int, start: int, stop: int) -> Self:
+        if dim != self.stack_dim or start == stop:
+            return super()._slice(dim, start, stop)
+        return self._like(self.tensordicts[start:stop], dim, self._dim_name)  # asks no other part
+
     def _require_regular(self, dim: int, method: str) -> None:
         if self.batch_size[self._dim(dim)] < 0:
             raise ValueError(f"cannot {method} dim {dim} of batch size {self.batch_size}: it is ragged.")

@@ -290,25 +290,25 @@ def _matching_parts(stack: Any, source: object) -> Sequence[Any] | None:
 
 
 def set_index(stack: Any, index: object, value: object, writes: Writes | None = None) -> None:
-    if writes is not None or not _write_arrays(stack, index, value):
-        with planned(writes) as plan:
-            _assign(stack, index, value, plan)
-
-
-def _write_arrays(stack: Any, index: object, value: object) -> bool:
-    """`stack[index] = value` by the fast path, for the parts that the index picks."""
     items = index if type(index) is tuple else (index,)
-    if stack.stack_dim or not items or not isinstance(value, Container):
+    # Of arrays NumPy may move the dimensions to the front.
+    if not stack.stack_dim and {int, slice}.issuperset(map(type, items)) and isinstance(value, Container):
+        first, rest = items[0] if items else ..., items[1:] or ...
+        parts = stack.tensordicts
+        if type(first) is int and -len(parts) <= first < len(parts):
+            parts[first]._set_index(rest, value, writes)  # no other part is asked
+            return
+        if writes is None and type(first) is slice and _write_slice(parts[first], rest, value):
+            return
+    with planned(writes) as plan:
+        _assign(stack, index, value, plan)
+
+
+def _write_slice(parts: Sequence[Any], rest: object, value: Container) -> bool:
+    """Write the rows of a value to parts by the fast path."""
+    if value.batch_size[:1] != (len(parts),) or not all(isinstance(part, Dense) for part in parts):
         return False
-    first, rest = items[0], items[1:] or Ellipsis
-    parts = stack.tensordicts
-    if type(first) is int and -len(parts) <= first < len(parts):
-        shares = [(parts[first], value)]
-    elif type(first) is slice and value.batch_size[:1] == (len(parts[first]),):
-        shares = list(zip(parts[first], value.unbind(0), strict=True))
-    else:
-        return False
-    return all(isinstance(part, Dense) for part, _ in shares) and assignment.write_shares(shares, rest)
+    return assignment.write_shares(list(zip(parts, value.unbind(0), strict=True)), rest)
 
 
 def side_by_side(td: Container, source: object) -> Sequence[tuple[Any, Any]]:

@@ -105,7 +105,16 @@ def test_appends_and_slices_do_not_grow_with_the_stack(monkeypatch):
     monkeypatch.setattr(LazyStackedTensorDict, "_part_size", lambda self: pytest.fail("asked all parts"))
     stack.append(parts[2])
     tail = stack[1:]
+    stack[0] = TensorDict(a=np.zeros(2), s="x", batch_size=[2])
     monkeypatch.undo()
+    asked, size = [], LazyStackedTensorDict._part_size
+    monkeypatch.setattr(LazyStackedTensorDict, "_part_size", lambda self: asked.append(self) or size(self))
+    assert [piece.tensordicts for piece in stack.split(3)] == [parts]
+    once = len(asked)
+    assert [piece.tensordicts for piece in stack.split(1)] == [[part] for part in parts]
+    assert len(asked) == 2 * once
+    monkeypatch.undo()
+    assert parts[0]["s"] == ["x", "x"]
     assert stack.tensordicts == parts
     assert tail.tensordicts == parts[1:]
     empty = LazyStackedTensorDict(batch_size=[2])
