@@ -82,9 +82,11 @@ def emulator(qemu: str, root: Path, folder: Path, processor: str, library: Path 
     launcher.chmod(0o755)
     kernels = {"LITE_KERNELS": "prebuilt", "LITE_KERNELS_PATH": str(library.resolve())} if library else {}
     environment = {
-        "PYTHONPATH": str(CHECKOUT), "PYTHONDONTWRITEBYTECODE": "1",
-        "NUMBA_CACHE_DIR": str(root / "numba-cache"), **kernels,
-    }  # fmt: skip
+        "PYTHONPATH": str(CHECKOUT),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "NUMBA_CACHE_DIR": str(root / "numba-cache"),
+        **kernels,
+    }
     return Emulator(qemu, root, launcher, processor, environment)
 
 
@@ -183,10 +185,11 @@ def tests(emulated: Emulator, names: list[str]) -> tuple[bool, str]:
 def versions(emulated: Emulator) -> str:
     """What runs, for the results."""
     run = emulated.run(
-        "-c", f"import platform, {MODULES}\n"
+        "-c",
+        f"import platform, {MODULES}\n"
         "for module in (numpy, numba, onnxruntime): print(module.__name__, module.__version__)\n"
         "print('Python', platform.python_version())\nprint(platform.machine())",
-    )  # fmt: skip
+    )
     if run.returncode:
         raise RuntimeError(f"{emulated.root} cannot import what tests need:\n{run.stderr[-2000:]}")
     *names, machine = run.stdout.splitlines()

@@ -177,8 +177,9 @@ def sac(cells: int, count: int, threads: int) -> Alternatives:
     loss = losses.SACLoss(
         _gaussian(nn, nets[0], distributions.TanhNormal, nn.NormalParamExtractor()),
         [nn.ValueOperator(net, in_keys=keys) for net in nets[1:]],
-        target_entropy=-2.0, generator=np.random.default_rng(0),
-    )  # fmt: skip
+        target_entropy=-2.0,
+        generator=np.random.default_rng(0),
+    )
     torch_loss = objectives.SACLoss(
         _gaussian(tnn, torch_nets[0], rl.TanhNormal, rl.NormalParamExtractor()),
         [rl.ValueOperator(net, in_keys=keys) for net in torch_nets[1:]],

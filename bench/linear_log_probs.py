@@ -53,9 +53,11 @@ def cases() -> dict[str, dict[str, Callable[[], Any]]]:
         "and the gradient by hidden states": {OURS: lambda: ours(0), THEIRS: lambda: theirs(False)},
         "and by the matrix, too": {OURS: lambda: ours((0, 1)), THEIRS: lambda: theirs(True)},
         "log-probs alone, blocks of 32 MB": {
-            OURS: in_blocks(32), "blocks of 4 MB": in_blocks(4), "blocks of 128 MB": in_blocks(128),
+            OURS: in_blocks(32),
+            "blocks of 4 MB": in_blocks(4),
+            "blocks of 128 MB": in_blocks(128),
         },
-    }  # fmt: skip
+    }
 
 
 def on_these_threads(rounds: int) -> list[dict[str, Any]]:

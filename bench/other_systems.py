@@ -52,9 +52,11 @@ def recorded(libraries: Path, scratch: Path) -> list[Call]:
     """Calls that the tests make of the library for Linux."""
     file = scratch / "calls.jsonl"
     environment = os.environ | {
-        "LITE_CALLS": str(file), "LITE_KERNELS": f"prebuilt:{REFERENCE}", "LITE_KERNELS_PATH": str(libraries),
+        "LITE_CALLS": str(file),
+        "LITE_KERNELS": f"prebuilt:{REFERENCE}",
+        "LITE_KERNELS_PATH": str(libraries),
         "PYTHONPATH": os.pathsep.join([str(HERE), str(CHECKOUT), os.environ.get("PYTHONPATH", "")]),
-    }  # fmt: skip
+    }
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "record_calls", *TESTS],
         cwd=CHECKOUT, env=environment, text=True, capture_output=True,
@@ -80,8 +82,9 @@ def replayed(
     environment = os.environ | {"WINEPREFIX": str(scratch / "wine"), "WINEDEBUG": "-all"}
     subprocess.run(
         [*before, str(program), str(libraries / row["file"]), str(given), str(results)],
-        check=True, env=environment,
-    )  # fmt: skip
+        check=True,
+        env=environment,
+    )
     data, at = results.read_bytes(), 0
     for call in calls:
         size = len(base64.b64decode(call["left"]))
@@ -155,16 +158,18 @@ def main() -> int:
     types = len({(call["kernel"], call["types"]) for call in calls})
     about = machine()
     lines = [
-        "# Kernels for Windows and macOS", "",
+        "# Kernels for Windows and macOS",
+        "",
         f"Written by `python bench/other_systems.py`: {len(calls)} calls that the tests make on Linux, of",
         f"{kernels} kernels with {types} signatures, repeated by each library. NumPy {about['numpy']}, Numba",
         f"{about['numba']}. No machine of these systems was here: this tells that the code is right, not",
         "that the system loads the file, but for Windows on x86-64, whose file Wine loaded. Differences are",
         "relative to max(1, |number|); functions such as exp are of another C library, and ARM adds up in",
-        "another order.", "",
+        "another order.",
+        "",
         "| library | run | calls | equal to the bit | most apart, float32 | float64 | other results |",
         "|---|---|--:|--:|--:|--:|--:|",
-    ]  # fmt: skip
+    ]
     for row in rows:
         lines.append(
             f"| {row['target']} | {row['run']} | {row['calls']} | {row['same']} | {row['float32']:.1e} | "

@@ -99,7 +99,7 @@ def flat_cases() -> Cases:
         "nested to_dict": (lambda w: w.nested.to_dict(), None),
         "numpy()": (lambda w: w.td.numpy(), None),
         "pad": (lambda w: w.lib.pad(w.td, [1, 1]), None),
-    }  # fmt: skip
+    }
 
 
 def further_cases() -> Cases:
@@ -136,7 +136,7 @@ def further_cases() -> Cases:
         "sum(dim=0)": (lambda w: w.td.sum(dim=0), lambda d: {k: v.sum(0) for k, v in d.items()}),
         "lazy.get('a'), of 100": (lambda w: w.lazy.get("a"), None),
         "lazy[0]": (lambda w: w.lazy[0], None),
-    }  # fmt: skip
+    }
 
 
 def round_trip(value: Any) -> Any:

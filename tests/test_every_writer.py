@@ -135,14 +135,16 @@ BUFFERS: dict[str, Writer] = {
     "TensorDictReplayBuffer of lists": _buffer(ListStorage, TensorDictReplayBuffer),
     "TensorDictMaxValueWriter": _buffer(LazyTensorStorage, writer=lambda: TensorDictMaxValueWriter("x")),
     "PrioritizedSampler": _buffer(
-        LazyTensorStorage, TensorDictReplayBuffer,
-        sampler=lambda: PrioritizedSampler(5, 1.0, 1.0), priority_key=lambda: "x",
+        LazyTensorStorage,
+        TensorDictReplayBuffer,
+        sampler=lambda: PrioritizedSampler(5, 1.0, 1.0),
+        priority_key=lambda: "x",
     ),
     "written over": _written_over,
     "dumps": _dumped,
     "state of a buffer": _buffer_state,
     "pickled buffer": _buffer_pickled,
-}  # fmt: skip
+}
 WRITERS: dict[str, Writer] = {
     "memmap": _mapped,
     "memmap_": lambda td, path: td.clone().memmap_(path),

@@ -26,7 +26,7 @@ _ZERO = np.float32(0.0)
 @jit
 def _move(
     x: Floats, at_x: int, step_x: int, y: Floats, at_y: int, step_y: int, count: int, shift: Float
-) -> None:  # fmt: skip
+) -> None:
     """Every `step_x`th number of x, plus `shift`, as every `step_y`th of y.
 
     Indices without a sign save Numba's look whether they count from the end, two thirds of the time.
@@ -43,8 +43,15 @@ def _move(
 def _part(x: Floats, at: int, top: int, sizes: Ints, planes: Floats) -> None:
     """The same for whole groups of `stride_w` numbers, whose residues are laid out at once."""
     channels, height, width, before, stride_h, stride_w, tall, pitch = (
-        sizes[0], sizes[1], sizes[2], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8]
-    )  # fmt: skip
+        sizes[0],
+        sizes[1],
+        sizes[2],
+        sizes[4],
+        sizes[5],
+        sizes[6],
+        sizes[7],
+        sizes[8],
+    )
     for c in range(channels):
         for down in range(stride_h):
             place = (c * stride_h + down) * stride_w * tall * pitch
@@ -59,8 +66,15 @@ def _part(x: Floats, at: int, top: int, sizes: Ints, planes: Floats) -> None:
 def _fill(x: Floats, at: int, top: int, sizes: Ints, planes: Floats) -> None:
     """Lay out the rows of the padded input from `top` on; what is beside them is 0 already."""
     channels, height, width, before, stride_h, stride_w, tall, pitch = (
-        sizes[0], sizes[1], sizes[2], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8]
-    )  # fmt: skip
+        sizes[0],
+        sizes[1],
+        sizes[2],
+        sizes[4],
+        sizes[5],
+        sizes[6],
+        sizes[7],
+        sizes[8],
+    )
     done = 0
     if stride_w == 2 or stride_w == 4:  # half the time of a residue after the other
         _part(x, at, top, sizes, planes)
@@ -84,9 +98,7 @@ def _fill(x: Floats, at: int, top: int, sizes: Ints, planes: Floats) -> None:
 
 
 @jit
-def _products(
-    w: Floats, at: int, rows: int, table: Ints, planes: Floats, sums: Floats, columns: int
-) -> None:  # fmt: skip
+def _products(w: Floats, at: int, rows: int, table: Ints, planes: Floats, sums: Floats, columns: int) -> None:
     depth = table.size
     if depth == 0:
         sums[: rows * columns] = _ZERO
@@ -128,8 +140,13 @@ def convolve(
     channels, height, width, groups = sizes[0], sizes[1], sizes[2], sizes[9]
     rows, lines, across, band, bands = sizes[10], sizes[11], sizes[12], sizes[13], sizes[14]
     step_h, step_w, out_h, out_w, cut_h, cut_w = (
-        sizes[15], sizes[16], sizes[17], sizes[18], sizes[19], sizes[20]
-    )  # fmt: skip
+        sizes[15],
+        sizes[16],
+        sizes[17],
+        sizes[18],
+        sizes[19],
+        sizes[20],
+    )
     pitch, whole = sizes[8], (rows + ROWS - 1) // ROWS * ROWS if rows > 1 else np.int64(1)
     for unit in range(start, stop):
         image, begin = unit // bands, unit % bands * band  # of all groups
@@ -150,16 +167,21 @@ def convolve(
                     if y < 0 or y >= out_h:
                         continue
                     place = ((image * rows + r) * out_h + y) * out_w + first * step_w + left
-                    _move(
-                        sums, r * columns + u * pitch + first, 1, out, place, step_w, last - first, shift
-                    )  # fmt: skip
+                    _move(sums, r * columns + u * pitch + first, 1, out, place, step_w, last - first, shift)
 
 
 @jit(entry=True, plain=plain_convolution.by_weight)
 def by_weight(
-    x: Floats, g: Floats, table: Ints, sizes: Ints, out: Floats, planes: Floats, turned: Floats, start: int,
+    x: Floats,
+    g: Floats,
+    table: Ints,
+    sizes: Ints,
+    out: Floats,
+    planes: Floats,
+    turned: Floats,
+    start: int,
     stop: int,
-) -> None:  # fmt: skip
+) -> None:
     """What units `start` to `stop` share to the derivative by the weight, added to `out`.
 
     Args:

@@ -41,7 +41,7 @@ def convolve(
 
 def by_weight(
     x: Floats, g: Floats, table: Ints, sizes: Ints, out: Floats, _: Any, __: Any, start: int, stop: int
-) -> None:  # fmt: skip
+) -> None:
     """As `convolution.by_weight`, with the same arguments."""
     groups, rows, lines, across, band, bands = map(int, sizes[9:15])
     result = out.reshape(groups, len(table), -1)

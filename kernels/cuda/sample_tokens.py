@@ -245,8 +245,11 @@ def _picked(
     # The first thread whose share reaches beyond the target; against rounding, the last that has any.
     finder = -together(
         -np.float64(thread) if own > 0.0 and reached + own > target else -np.float64(threads),
-        True, thread, threads, slots,
-    )  # fmt: skip
+        True,
+        thread,
+        threads,
+        slots,
+    )
     last = together(np.float64(thread) if own > 0.0 else -1.0, True, thread, threads, slots)
     if thread != np.int64(finder if finder < threads else last):
         return np.int64(-1)

@@ -26,18 +26,22 @@ def main(arguments: list[str] | None = None) -> None:
         "--output", type=Path, metavar="DIR", help="write libraries and manifest.json to this folder"
     )
     parser.add_argument(
-        "--libraries", type=Path, metavar="DIR",
+        "--libraries",
+        type=Path,
+        metavar="DIR",
         help="with --wheel: take what --output wrote to this folder, instead of compiling",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--wheel", nargs="?", type=Path, const=Path("dist"), metavar="DIR",
         help="write a wheel of them to this folder; it is dist if none is named",
     )  # fmt: skip
     parser.add_argument(
-        "--into", type=Path, metavar="WHEEL",
+        "--into",
+        type=Path,
+        metavar="WHEEL",
         help="with --wheel: lite's own wheel (...-py3-none-any.whl); a copy of it with the libraries inside, "
         "which needs NumPy alone, is written instead of a wheel of their own",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--compiler", metavar="COMMAND", help='of C, such as "gcc" or "python -m ziglang cc"; default: CC'
     )

@@ -6,10 +6,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 _MACHINES = {
-    62: "x86_64", 183: "aarch64",  # ELF
-    0x8664: "x86_64", 0xAA64: "aarch64",  # PE
-    0x01000007: "x86_64", 0x0100000C: "aarch64",  # Mach-O
-}  # fmt: skip
+    62: "x86_64",
+    183: "aarch64",  # ELF
+    0x8664: "x86_64",
+    0xAA64: "aarch64",  # PE
+    0x01000007: "x86_64",
+    0x0100000C: "aarch64",  # Mach-O
+}
 
 
 class Demands(NamedTuple):

@@ -71,9 +71,12 @@ def _run(
     with tempfile.TemporaryFile("w+", errors="replace") as errors:
         try:
             process = subprocess.Popen(
-                command, env=os.environ | (environment or {}), stdout=subprocess.PIPE, stderr=errors,
+                command,
+                env=os.environ | (environment or {}),
+                stdout=subprocess.PIPE,
+                stderr=errors,
                 text=True,
-            )  # fmt: skip
+            )
         except FileNotFoundError as error:
             raise BuildError(f"{what}: {command[0]} was not found") from error
         with process:
@@ -86,9 +89,12 @@ def _run(
 
 
 def build(
-    target: Target, folder: Path, compiler: str | None = None, names: Sequence[str] = (),
+    target: Target,
+    folder: Path,
+    compiler: str | None = None,
+    names: Sequence[str] = (),
     tell: Tell = _tell_nobody,
-) -> dict[str, str | int]:  # fmt: skip
+) -> dict[str, str | int]:
     """Compile the library of a target into `folder`, and return what the manifest says of it.
 
     Args:
@@ -122,9 +128,12 @@ def build(
 
 
 def build_all(
-    targets: Sequence[Target], folder: Path, compiler: str | None = None, names: Sequence[str] = (),
+    targets: Sequence[Target],
+    folder: Path,
+    compiler: str | None = None,
+    names: Sequence[str] = (),
     tell: Tell = _tell_nobody,
-) -> Path:  # fmt: skip
+) -> Path:
     """Libraries for all targets, their manifest and Numba's licence, in `folder`, which is made.
 
     Numba compiles parts of its own code into them.

@@ -483,13 +483,16 @@ class Dense(Container):
 
     def _save(self) -> Any:
         return (
-            self._data.copy(), self._batch_size, self._device, self._names, self._locked, self._lock_parents
-        )  # fmt: skip
+            self._data.copy(),
+            self._batch_size,
+            self._device,
+            self._names,
+            self._locked,
+            self._lock_parents,
+        )
 
     def _reset(self, saved: Any) -> None:
-        (
-            self._data, self._batch_size, self._device, self._names, self._locked, self._lock_parents
-        ) = saved  # fmt: skip
+        (self._data, self._batch_size, self._device, self._names, self._locked, self._lock_parents) = saved
 
     def _rebatch(self, batch_size: Shape) -> Self:
         out = self._clone(False)

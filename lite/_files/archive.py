@@ -49,9 +49,12 @@ _TEXT = 1 << 23  # bytes that a packed text may have, however small it is packed
 # Errors of the system for names and offsets in damaged archives.
 _BAD_NAMES = (errno.EINVAL, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
 _COMPRESSION = {
-    "stored": zipfile.ZIP_STORED, "deflate": zipfile.ZIP_DEFLATED, "deflated": zipfile.ZIP_DEFLATED,
-    "bzip2": zipfile.ZIP_BZIP2, "lzma": zipfile.ZIP_LZMA,
-}  # fmt: skip
+    "stored": zipfile.ZIP_STORED,
+    "deflate": zipfile.ZIP_DEFLATED,
+    "deflated": zipfile.ZIP_DEFLATED,
+    "bzip2": zipfile.ZIP_BZIP2,
+    "lzma": zipfile.ZIP_LZMA,
+}
 
 
 def is_archive(path: str) -> bool:

@@ -152,9 +152,12 @@ def _newly(name: str, make: Callable[..., Array], what: str) -> ArgsMethod:
     """A method that makes arrays of another batch size."""
 
     def method(
-        td: Container, *size: Any, dtype: DTypeLike | None = None, device: str | None = None,
+        td: Container,
+        *size: Any,
+        dtype: DTypeLike | None = None,
+        device: str | None = None,
         empty_lazy: bool = False,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         kind = None if dtype is None else as_dtype(dtype)
         out = _resized(td, as_shape(size, "size"), make, kind, empty_lazy)
         return out if device is None else out.to(device)

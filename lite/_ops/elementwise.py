@@ -45,9 +45,12 @@ Objects = Callable[[Container, str, Any, Sequence[Any]], Any]
 
 
 def elementwise(
-    td: Container, fn: Pointwise, others: Sequence[Any], default: object = MISSING,
+    td: Container,
+    fn: Pointwise,
+    others: Sequence[Any],
+    default: object = MISSING,
     objects: Objects | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """`fn(leaf, *values of the others)` for every leaf; NotImplemented if an operand is foreign.
 
     Batch size, device, names, lock and non-tensor entries are those of `td`, which is expanded if an

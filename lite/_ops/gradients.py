@@ -152,8 +152,11 @@ def backward(
     if isinstance(inputs, Container):
         wanted = list(leaves(inputs))
     total = functools.reduce(np.add, parts)
-    total.backward(retain_graph=bool(create_graph if retain_graph is None else retain_graph),
-                   create_graph=create_graph, inputs=wanted)  # fmt: skip
+    total.backward(
+        retain_graph=bool(create_graph if retain_graph is None else retain_graph),
+        create_graph=create_graph,
+        inputs=wanted,
+    )
 
 
 def _is_result(leaf: object) -> bool:

@@ -80,9 +80,12 @@ def build_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=Parser)
     for name, command in COMMANDS.items():
         commands.add_parser(
-            name, help=command.help, description=command.help[0].upper() + command.help[1:] + ".",
-            epilog="\n  ".join(["examples:", *command.examples]), fill=_filler(command),
-        )  # fmt: skip
+            name,
+            help=command.help,
+            description=command.help[0].upper() + command.help[1:] + ".",
+            epilog="\n  ".join(["examples:", *command.examples]),
+            fill=_filler(command),
+        )
     return parser
 
 

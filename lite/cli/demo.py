@@ -165,10 +165,13 @@ def _samples(result: DemoResult) -> list[list[Sample]]:
             return list(steps[key][i, j, : lengths[i, j]].tolist())
 
         return Sample(
-            prompt, token_texts(tokenizer, column("action")), log_probs=column("action_log_prob"),
-            rewards=column(("next", "original_reward")), returns=column(("next", "reward")),
+            prompt,
+            token_texts(tokenizer, column("action")),
+            log_probs=column("action_log_prob"),
+            rewards=column(("next", "original_reward")),
+            returns=column(("next", "reward")),
             alternatives=named(known[i, j].top_ids, known[i, j].top_log_probs, name),
-        )  # fmt: skip
+        )
 
     return [[sample(i, j, problem.prompt) for j, problem in enumerate(row)] for i, row in enumerate(problems)]
 

@@ -193,10 +193,13 @@ def _replies(
         while next_one in waiting:
             done = waiting.pop(next_one)
             yield Reply(
-                ids[next_one // args.samples].tolist(), done.tokens.tolist(),
-                model.tokenizer.decode(done.tokens, skip_special_tokens=True), done.log_probs.tolist(),
-                done.finish_reason, _more(done),
-            )  # fmt: skip
+                ids[next_one // args.samples].tolist(),
+                done.tokens.tolist(),
+                model.tokenizer.decode(done.tokens, skip_special_tokens=True),
+                done.log_probs.tolist(),
+                done.finish_reason,
+                _more(done),
+            )
             next_one += 1
 
 

@@ -24,9 +24,12 @@ from lite.nn._lora.files import read
 
 _MAX_ABOUT, _MAX_CONTRACT = 1 << 20, 1 << 24  # bytes
 _READERS = {
-    ".h5": "from_h5", ".hdf5": "from_h5", ".parquet": "from_parquet", ".csv": "from_csv",
+    ".h5": "from_h5",
+    ".hdf5": "from_h5",
+    ".parquet": "from_parquet",
+    ".csv": "from_csv",
     ".json": "from_json",
-}  # fmt: skip
+}
 _KINDS = {str: "text", bool: "boolean", int: "number", float: "number", list: "list", dict: "object"}
 _TAKES = {  # rows with one of these sets of columns
     "lite generate --file {}": ({"prompt"}, {"messages"}),

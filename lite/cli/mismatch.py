@@ -30,10 +30,13 @@ from lite.models.batches.rows import is_messages, row_of
 
 # What B responds to where no data are given.
 _PROMPTS = (
-    "Write a short story about a lighthouse.", "Explain why the sky is blue.",
-    "List five uses of a paper clip.", "def quicksort(items):",
-    "Translate to French: the weather is fine today.", "What is 17 * 23? Think step by step.",
-)  # fmt: skip
+    "Write a short story about a lighthouse.",
+    "Explain why the sky is blue.",
+    "List five uses of a paper clip.",
+    "def quicksort(items):",
+    "Translate to French: the weather is fine today.",
+    "What is 17 * 23? Think step by step.",
+)
 _WIDTH = 40  # of the longest bar
 
 

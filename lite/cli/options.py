@@ -57,9 +57,12 @@ def check_options(args: argparse.Namespace) -> None:
     """
     if args.chat:
         refused = {
-            "--raw": args.raw, "--file": args.file, "--samples": args.samples > 1,
-            "--no-stream": args.stream is False, "--ray": args.ray is not None,
-        }  # fmt: skip
+            "--raw": args.raw,
+            "--file": args.file,
+            "--samples": args.samples > 1,
+            "--no-stream": args.stream is False,
+            "--ray": args.ray is not None,
+        }
         if wrong := [flag for flag, given in refused.items() if given]:
             raise argparse.ArgumentError(None, f"a chat does not go with {', '.join(wrong)}")
     elif not args.prompt and not args.file:

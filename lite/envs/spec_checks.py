@@ -63,9 +63,12 @@ def check_env_specs(
         fake, tensordict = fake.expand(*shape), tensordict.expand(*shape)
     try:
         real = env.rollout(
-            3, return_contiguous=return_contiguous, tensordict=tensordict, auto_reset=tensordict is None,
+            3,
+            return_contiguous=return_contiguous,
+            tensordict=tensordict,
+            auto_reset=tensordict is None,
             break_when_any_done=break_when_any_done,
-        )  # fmt: skip
+        )
     except RuntimeError as error:  # the steps do not stack
         start = env.reset()
         lacking = [key for key in env.full_observation_spec.keys(True, True) if key not in start]

@@ -83,9 +83,12 @@ class _Evidence:
 
 
 def find_causes(
-    decoder: Decoder | None, rows: Sequence[LoggedResponse], a: Sequence[NDArray[np.float64]],
-    b: Sequence[NDArray[np.float64]], bos_token_id: int | None,
-) -> tuple[Cause | None, tuple[Cause, ...]]:  # fmt: skip
+    decoder: Decoder | None,
+    rows: Sequence[LoggedResponse],
+    a: Sequence[NDArray[np.float64]],
+    b: Sequence[NDArray[np.float64]],
+    bos_token_id: int | None,
+) -> tuple[Cause | None, tuple[Cause, ...]]:
     """The likely cause, None where A and B agree, and all that were tried, the best first.
 
     Args:

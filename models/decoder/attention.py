@@ -507,8 +507,11 @@ def _lengths(shape: AttentionShape) -> bytes:
         _node("Cast", ["lite_width"], [_TOTAL], to=int32),
     )
     weights: dict[_Name, list[int] | int] = {
-        "lite_axis": [1], "lite_one": 1, _JOINED: [0, 0, -1], _SPLIT: [0, 0, shape.heads, shape.size]
-    }  # fmt: skip
+        "lite_axis": [1],
+        "lite_one": 1,
+        _JOINED: [0, 0, -1],
+        _SPLIT: [0, 0, shape.heads, shape.size],
+    }
     tensors = (onnx.tensor(name, np.array(values, np.int64)) for name, values in weights.items())
     return b"".join([*nodes, *(field(5, tensor) for tensor in tensors)])
 
@@ -534,8 +537,11 @@ def _raw(model: bytes, at: tuple[int, int, int, int]) -> bytes:
 
 
 def _node(
-    op: str, inputs: Sequence[str | bytes], outputs: Sequence[str | bytes], domain: str = "",
+    op: str,
+    inputs: Sequence[str | bytes],
+    outputs: Sequence[str | bytes],
+    domain: str = "",
     **attributes: Any,
-) -> bytes:  # fmt: skip
+) -> bytes:
     """A node, as a field of a graph."""
     return field(1, onnx.node(op, "", inputs, outputs, attributes, domain))

@@ -90,9 +90,12 @@ def _digest(experiment: Experiment, context_length: int | None, runtime: str) ->
 
 
 def _agree(
-    experiment: Experiment, sessions: Sequence[SessionLike], pasts: NDArray[np.int64], steps: int,
+    experiment: Experiment,
+    sessions: Sequence[SessionLike],
+    pasts: NDArray[np.int64],
+    steps: int,
     rng: np.random.Generator,
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether both give the same for rows with `pasts` positions and `steps` new ones."""
     names, shape = experiment.names, experiment.shape
     count, width = len(pasts), int(pasts.max())

@@ -169,9 +169,12 @@ def _score_group(
 
 
 def _first_log_probs(
-    decoder: Decoder, rows: list[int], prompts: Sequence[NDArray[np.int64]],
-    tokens: Sequence[NDArray[np.int64]], relative: bool,
-) -> list[NDArray[np.float32]]:  # fmt: skip
+    decoder: Decoder,
+    rows: list[int],
+    prompts: Sequence[NDArray[np.int64]],
+    tokens: Sequence[NDArray[np.int64]],
+    relative: bool,
+) -> list[NDArray[np.float32]]:
     """Log-probs of some tokens after each prompt, in the vocabulary or among each other."""
     if not relative:
         logits = np.asarray(decoder.prefill_rows(rows, prompts))

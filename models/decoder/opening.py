@@ -295,9 +295,12 @@ def _is_small(config: ModelConfig) -> bool:
 
 
 def _reopened(
-    config: ModelConfig, content: bytes | None, how: Mapping[str, Any], weights: Mapping[str, NDArray[Any]],
+    config: ModelConfig,
+    content: bytes | None,
+    how: Mapping[str, Any],
+    weights: Mapping[str, NDArray[Any]],
     adapter_inputs: Collection[str],
-) -> SessionLike:  # fmt: skip
+) -> SessionLike:
     """A session of a graph with other weights, and with optional inputs for adapters beside projections.
 
     `content` is None for the graph as it is in its file.

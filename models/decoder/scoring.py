@@ -227,10 +227,13 @@ def full_logits(
 
 
 def _run(
-    decoder: Decoder, rows: Sequence[NDArray[np.int64]], temperature: ArrayLike,
-    supports: Sequence[Support | None] | None, equal_lengths: bool,
+    decoder: Decoder,
+    rows: Sequence[NDArray[np.int64]],
+    temperature: ArrayLike,
+    supports: Sequence[Support | None] | None,
+    equal_lengths: bool,
     note: Callable[[int, slice, Logits, dict[str, Any]], None],
-) -> None:  # fmt: skip
+) -> None:
     """Call `note(row, positions, logits, options of the kernel)` for all positions that have logits."""
     refuse_path(decoder, "decoder")
     lengths = [len(row) for row in rows]

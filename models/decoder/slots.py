@@ -38,9 +38,11 @@ def shares_prompts(graph: PlacedGraph) -> bool:
     """
     spec = graph.spec
     return (
-        graph.device == "cpu" and not spec.one_row and not spec.one_token
+        graph.device == "cpu"
+        and not spec.one_row
+        and not spec.one_token
         and spec.quantisation != "MatMulInteger"
-    )  # fmt: skip
+    )
 
 
 class SlotCache:

@@ -243,9 +243,12 @@ class Search:
         return highest(scores + noise, count)
 
     def _details(
-        self, logits: NDArray[np.float32], raw: NDArray[np.float32], free: NDArray[np.float32],
+        self,
+        logits: NDArray[np.float32],
+        raw: NDArray[np.float32],
+        free: NDArray[np.float32],
         left: NDArray[np.float32],
-    ) -> tuple[DrawDetails, NDArray[np.float64]]:  # fmt: skip
+    ) -> tuple[DrawDetails, NDArray[np.float64]]:
         """The statistics of each beam's distribution, and its log-probs (num_beams, V)."""
         config, count = self.config, len(raw)
         warm = free.astype(np.float64) / (1.0 if config.greedy else config.temperature)

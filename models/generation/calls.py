@@ -205,9 +205,12 @@ class ModelCalls:
         ids = [row.ids for row in rows]
         if task == "score":
             return score(
-                model, ids, temperature=[row.temperature for row in rows],
-                supports=[row.support for row in rows], equal_lengths=self.equal_lengths,
-            )  # fmt: skip
+                model,
+                ids,
+                temperature=[row.temperature for row in rows],
+                supports=[row.support for row in rows],
+                equal_lengths=self.equal_lengths,
+            )
         if task in ("choices", "relative choices"):
             relative = task == "relative choices"
             return score_choices(model, ids, [row.choices for row in rows], relative=relative).token_log_probs

@@ -314,9 +314,12 @@ def _generated(response: Response) -> Generated:
 def _searched(response: Response) -> list[Generated]:
     """The best results of a beam search, as many as requested; empty ones if there are fewer."""
     none = Generated(
-        np.zeros(0, np.int64), np.zeros(0, np.float32), "length", score=-np.inf,
+        np.zeros(0, np.int64),
+        np.zeros(0, np.float32),
+        "length",
+        score=-np.inf,
         details=joined([], response.config),
-    )  # fmt: skip
+    )
     found = [
         Generated(beam.tokens, beam.log_probs, beam.finish_reason, score=beam.score, details=beam.details)
         for beam in response.found[: response.samples]

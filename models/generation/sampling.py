@@ -175,9 +175,12 @@ def joined(draws: Sequence[tuple[DrawDetails | None, int]], config: GenerationCo
     return DrawDetails(
         sampled_log_probs=np.array([details.sampled_log_probs[row] for details, row in known]),
         kept_log_mass=np.array([details.kept_log_mass[row] for details, row in known]),
-        entropy=np.array([details.entropy[row] for details, row in known]), kept_offsets=offsets,
-        kept_ids=kept, top_ids=top_ids, top_log_probs=top_log_probs,
-    )  # fmt: skip
+        entropy=np.array([details.entropy[row] for details, row in known]),
+        kept_offsets=offsets,
+        kept_ids=kept,
+        top_ids=top_ids,
+        top_log_probs=top_log_probs,
+    )
 
 
 def _copy(details: DrawDetails) -> DrawDetails:

@@ -273,9 +273,12 @@ class _GpuMemory:
     def __init__(self, value: Any, dtype: np.dtype[Any]) -> None:
         self.owner = value
         self.__cuda_array_interface__ = {
-            "version": 3, "shape": tuple(value.shape()), "typestr": dtype.str,
-            "data": (value.data_ptr(), False), "strides": None,
-        }  # fmt: skip
+            "version": 3,
+            "shape": tuple(value.shape()),
+            "typestr": dtype.str,
+            "data": (value.data_ptr(), False),
+            "strides": None,
+        }
 
 
 def _on_gpu(value: Any, tensor: GraphTensor) -> DeviceArray:

@@ -92,9 +92,12 @@ class NumpySession:
     runtime = "numpy"
 
     def __init__(
-        self, path: Path, content: bytes | None, seconds: float,
+        self,
+        path: Path,
+        content: bytes | None,
+        seconds: float,
         values: Mapping[str, NDArray[Any]] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         from lite.nn._import.module import mapped  # layers, which load when a graph is to run on NumPy
         from lite.nn._import.program import compiled
 

@@ -429,9 +429,12 @@ class SessionOptions:
 
     @classmethod
     def from_arguments(
-        cls, device: str | None, providers: Sequence[Any] | None, num_threads: int | None,
+        cls,
+        device: str | None,
+        providers: Sequence[Any] | None,
+        num_threads: int | None,
         runtime: str = "onnxruntime",
-    ) -> SessionOptions:  # fmt: skip
+    ) -> SessionOptions:
         """Check the arguments; `providers` tell the device where it is not given."""
         if runtime == "numpy":
             refuse_on_numpy(device=device, providers=providers, num_threads=num_threads)
@@ -515,9 +518,12 @@ class SharedSession:
         check_external_files(self.path, scan(self.path).external_files)
         options = self.options
         return open_session(
-            self.path, device=options.device, num_threads=options.num_threads, providers=options.providers,
+            self.path,
+            device=options.device,
+            num_threads=options.num_threads,
+            providers=options.providers,
             runtime=options.runtime,
-        )  # fmt: skip
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> SharedSession:
         return self

@@ -206,9 +206,12 @@ def family_match(name_or_path: str) -> str | None:
 
 
 def find_chat_template(
-    tokenizer: _HasTemplate | None, *, name: str | None = None, source: str | None = None,
+    tokenizer: _HasTemplate | None,
+    *,
+    name: str | None = None,
+    source: str | None = None,
     tools: object = None,
-) -> str:  # fmt: skip
+) -> str:
     """The Jinja source to render with.
 
     In this order: ``source``; the template called ``name``; one registered for the tokenizer's name;

@@ -254,9 +254,12 @@ def _spelt_out(
 
 
 def _mark_turns(
-    mask: NDArray[np.bool_], ids: NDArray[np.int64], offsets: Sequence[tuple[int, int]],
-    turns: Sequence[tuple[int, int, int, bool]], end_ids: Collection[int],
-) -> None:  # fmt: skip
+    mask: NDArray[np.bool_],
+    ids: NDArray[np.int64],
+    offsets: Sequence[tuple[int, int]],
+    turns: Sequence[tuple[int, int, int, bool]],
+    end_ids: Collection[int],
+) -> None:
     """Mark what the model has to write of each turn, and nothing behind that."""
     starts = np.asarray(offsets, np.int64).reshape(-1, 2)[:, 0]
     ending = np.isin(ids, list(end_ids))

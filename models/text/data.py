@@ -328,9 +328,12 @@ class ChatHistory(TensorClass):
                 continue
             shape = tuple(history.batch_size[:-1])
             encoded = encode_chats(
-                flatten(history.to_chats(), len(shape)), tokenizer=tokenizer, chat_template=source,
-                chat_template_name=name, add_generation_prompt=part == "prompt",
-            )  # fmt: skip
+                flatten(history.to_chats(), len(shape)),
+                tokenizer=tokenizer,
+                chat_template=source,
+                chat_template_name=name,
+                add_generation_prompt=part == "prompt",
+            )
             out[part] = [(row.text, row.ids) for row in encoded], shape
         if "prompt" in out and "full" in out:
             (prompts, _), (fulls, shape) = out["prompt"], out["full"]

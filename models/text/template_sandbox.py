@@ -444,9 +444,12 @@ def _strftime_now(form: str) -> str:
 
 
 def _tojson(
-    value: Any, ensure_ascii: bool = False, indent: int | None = None,
-    separators: tuple[str, str] | None = None, sort_keys: bool = False,
-) -> str:  # fmt: skip
+    value: Any,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
     weight, depth = weigh(value)
     between = 16 + depth * abs(indent or 0) + sum(map(len, separators or ()))  # two parts of the value
     room(weight + weight // 16 * between)

@@ -181,9 +181,12 @@ def _counting(rng: np.random.Generator) -> Drawn:
     row = [letter] * times + rng.choice(others, int(rng.integers(1, 6))).tolist()
     rng.shuffle(row)
     prompt = _pick(
-        rng, "How many times does {c} appear in {xs}?", "Count the letter {c}: {xs}",
-        "How many {c} are in {xs}?", "How often do you see {c} here: {xs}?",
-    )  # fmt: skip
+        rng,
+        "How many times does {c} appear in {xs}?",
+        "Count the letter {c}: {xs}",
+        "How many {c} are in {xs}?",
+        "How often do you see {c} here: {xs}?",
+    )
     return prompt.format(c=letter, xs=_spaced(row)), str(times), f"{letter} in {_spaced(row)}"
 
 

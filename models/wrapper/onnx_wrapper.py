@@ -272,9 +272,12 @@ class OnnxWrapper(DistributionMethods):
             ([('history', 'full')], True, True)
         """
         arguments = new_arguments(
-            self._arguments, changes, model=self.model, tokenizer=self.tokenizer,
+            self._arguments,
+            changes,
+            model=self.model,
+            tokenizer=self.tokenizer,
             assistant_model=self.assistant_model,
-        )  # fmt: skip
+        )
         return type(self)(**arguments)
 
     def _generation_config(self, given: Mapping[str, Any]) -> GenerationConfig:

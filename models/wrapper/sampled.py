@@ -84,9 +84,12 @@ def _real_columns(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) 
 
 
 def _support(
-    tokens: NDArray[np.int64], offsets: NDArray[np.int64], ids: NDArray[np.int32],
-    response: NDArray[np.int64] | None, real: NDArray[np.bool_] | None,
-) -> Support:  # fmt: skip
+    tokens: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    ids: NDArray[np.int32],
+    response: NDArray[np.int64] | None,
+    real: NDArray[np.bool_] | None,
+) -> Support:
     """The record of one row as that of all its tokens."""
     counts = np.diff(offsets)
     if (counts < 0).any() or not len(offsets) or offsets[0] or offsets[-1] > len(ids):

@@ -183,9 +183,12 @@ class TrainablePolicy(DistributionMethods):
         return read(tensordict)
 
     def _log_probs(
-        self, rows: TokenRows, wanted: NDArray[np.bool_] | None, temperatures: list[float] | None,
+        self,
+        rows: TokenRows,
+        wanted: NDArray[np.bool_] | None,
+        temperatures: list[float] | None,
         supports: list[Any] | None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         """Log-probs of all rows, laid out as these are: (B, L), 0 where there are none."""
         present = rows_with_tokens(rows)
         chosen = None if wanted is None else [wanted[i][rows.mask[i]] for i in present]

@@ -127,8 +127,9 @@ def test_the_cpu_build_says_where_cuda_is(run: Run, monkeypatch: pytest.MonkeyPa
     monkeypatch.delenv("OPENBLAS_CORETYPE", raising=False)
     found = told(run)
     assert found["providers"] == {
-        "CPU": "yes", "CUDA": "not in this build of onnxruntime: onnxruntime-gpu has it",
-    }  # fmt: skip
+        "CPU": "yes",
+        "CUDA": "not in this build of onnxruntime: onnxruntime-gpu has it",
+    }
     assert found["advice"] == []
     monkeypatch.setenv("OPENBLAS_CORETYPE", "Haswell")
     found = told(run)

@@ -186,7 +186,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
         ("empty", "holds no .onnx file"),
         ("absent", "there is no file or folder 'absent'"),
         ("folder", "meta.json"),
-    ]  # fmt: skip
+    ]
     for path, said in cases:
         assert main(["info", path]) == 1
         assert said in capsys.readouterr().err, path

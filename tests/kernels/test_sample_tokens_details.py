@@ -40,10 +40,11 @@ def test_numbers_are_those_of_float64(case: int) -> None:
         logits = (rng.normal(size=(2, size)) * rng.choice([0.3, 1, 3, 8])).astype(np.float32)
         temperature = float(rng.choice([0.5, 1.0, 1.0, 1.7]))
         filters: dict[str, Any] = {
-            "top_k": int(rng.choice([0, 0, 5, 2500])), "top_p": float(rng.choice([1.0, 1.0, 0.9, 0.5])),
+            "top_k": int(rng.choice([0, 0, 5, 2500])),
+            "top_p": float(rng.choice([1.0, 1.0, 0.9, 0.5])),
             "min_p": float(rng.choice([0.0, 0.0, 0.03])),
             "typical_p": float(rng.choice([1.0, 1.0, 0.9, 0.3])),
-        }  # fmt: skip
+        }
         mask = np.ones((2, size), bool)
         given: dict[str, Any] = {}
         if case % 3 == 1:

@@ -23,9 +23,10 @@ def test_a_plan_draws_what_sample_tokens_does(rng: Any) -> None:
         given: dict[str, Any] = {}
         if step % 2:
             given = {
-                "mask": rng.random((rows, size)) < 0.8, "previous": rng.integers(0, size, (rows, 5)),
+                "mask": rng.random((rows, size)) < 0.8,
+                "previous": rng.integers(0, size, (rows, 5)),
                 "bias": (np.array([0, 1, 1, 2, 3]), np.array([5, 6, 7]), np.array([2.0, -np.inf, 1.0])),
-            }  # fmt: skip
+            }
         if step == 5:
             given["scores"] = logits * 2
         tokens, log_probs, details = plan.draw(logits, step, **given)
@@ -60,9 +61,11 @@ def test_memory_of_one_draw_is_not_seen_by_the_next(rng: Any) -> None:
     """Rows of very different kinds, one after the other in one memory."""
     size = 2101
     kinds = [
-        np.zeros((1, size)), rng.normal(size=(1, size)), np.full((1, size), -np.inf),
+        np.zeros((1, size)),
+        rng.normal(size=(1, size)),
+        np.full((1, size), -np.inf),
         rng.normal(size=(1, size)) * 9,
-    ]  # fmt: skip
+    ]
     kinds[2][0, 77] = np.inf
     plan = SamplingPlan((1, size), [4], top_p=0.9, typical_p=0.9, details=True, kept_ids=True, top_n=3)
     for step in range(12):

@@ -25,7 +25,7 @@ SHAPE = (60, 20, 5)  # 100 inputs, 300 outputs
         (lambda x: init.kaiming_normal_(x, nonlinearity="tanh", generator=0), 5 / 3 / 10),
         (lambda x: init.trunc_normal_(x, std=2.0, a=-9.0, b=9.0, generator=0), 2.0),
     ],
-)  # fmt: skip
+)
 def test_spread(fill: Callable[[Any], Any], deviation: float) -> None:
     array = np.zeros(SHAPE, np.float32)
     assert fill(array) is array
@@ -87,7 +87,7 @@ def test_sparse() -> None:
         (lambda: init.calculate_gain("softplus"), ValueError, "nonlinearity must be one of .*got 'softplus'"),
         (lambda: init.calculate_gain("leaky_relu", True), ValueError, "param must be a negative slope"),
     ],
-)  # fmt: skip
+)
 def test_errors(call: Callable[[], Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         call()

@@ -66,6 +66,8 @@ def test_without_a_compiler_numpy_computes():
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
         env=os.environ | {"LITE_KERNELS": "", "LITE_KERNELS_PATH": ""},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.stdout.strip() == "[14745.6, 126000.0, 1.8] False", done.stderr

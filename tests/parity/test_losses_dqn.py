@@ -51,10 +51,12 @@ def compared(
 @each_case(
     ("dtype", "space", "double"),
     [
-        ("float32", "categorical", True), ("float32", "one-hot", False),
-        ("float64", "one-hot", True), ("float64", "categorical", False),
+        ("float32", "categorical", True),
+        ("float32", "one-hot", False),
+        ("float64", "one-hot", True),
+        ("float64", "categorical", False),
     ],
-)  # fmt: skip
+)
 def test_spaces_and_double(dtype, space, double):
     compared(dtype, space, double_dqn=double)
 

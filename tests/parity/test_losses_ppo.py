@@ -167,13 +167,15 @@ def composite(s):
         ),
         s.TensorDictModule(mlp(s, 4, 3), ["observation"], [("params", "hand", "grip", "logits")]),
         s.Probabilistic(
-            ["params"], ["move", ("hand", "grip")], return_log_prob=True,
+            ["params"],
+            ["move", ("hand", "grip")],
+            return_log_prob=True,
             distribution_class=s.CompositeDistribution,
             distribution_kwargs={
                 "distribution_map": {"move": s.IndependentNormal, ("hand", "grip"): s.Categorical},
             },
         ),
-    )  # fmt: skip
+    )
 
 
 @each_case("entropy_coeff", [None, {"move_entropy": 0.1, ("hand", "grip_entropy"): 0.5}], ids=["one", "each"])

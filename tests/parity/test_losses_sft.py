@@ -65,9 +65,11 @@ def rows():
 @each_case("loss_function", ["sft", "minor_sft"])
 def test_values_and_gradients(loss_function, reduction, normalize, kl_to_ref_coeff):
     options = {
-        "loss_function": loss_function, "reduction": reduction, "beta": 0.7,
+        "loss_function": loss_function,
+        "reduction": reduction,
+        "beta": 0.7,
         "normalize_by_seq_length": normalize,
-    }  # fmt: skip
+    }
     said, entries = rows()
     share = said.mean()
     keys = [("history", "full")], [("log_probs", "full")]

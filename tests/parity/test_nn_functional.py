@@ -62,7 +62,7 @@ CASES = [
     ("poisson_nll_loss", (X, COUNTS), {}),
     ("poisson_nll_loss", (V, COUNTS), {"log_input": False, "full": True}),
     ("poisson_nll_loss", (X, COUNTS), {"full": True}),
-]  # fmt: skip
+]
 LAYERS = [
     *(
         (name, (X,), {})

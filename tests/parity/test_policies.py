@@ -171,7 +171,7 @@ MODULES = {
     "TanhModule": lambda s: s.TanhModule(["action"], spec=s.Bounded(-0.5, 2.0, (2,))),
     "TanhModule, clamped": lambda s: s.TanhModule(["action"], ["b"], low=-2.0, high=0.5, clamp=True),
     "TanhModule, nested": lambda s: s.TanhModule(["observation"], [("a", "b")]),
-}  # fmt: skip
+}
 
 
 @each_case("name", MODULES)
@@ -231,7 +231,7 @@ def test_modules(name: str) -> None:
         lambda s: s.VDNMixer(4, device="cpu")(s.array(OBS)),
         lambda s: s.QMixer((3,), 8, 4, device="cpu")(s.array(AGENTS[..., :1]), s.array(AGENTS[:, 0, :2])),
     ],
-)  # fmt: skip
+)
 def test_errors(make: Any) -> None:
     with pytest.raises(Exception) as expected:
         make(TORCH)
@@ -274,7 +274,7 @@ def test_what_explores(name: str, kind: str | None) -> None:
 @pytest.mark.parametrize(
     "options",
     [{}, {"x0": 0.5, "sigma_min": 0.05, "n_steps_annealing": 3}, {"theta": 0.5, "mu": 1.0, "dt": 0.1}],
-)  # fmt: skip
+)
 def test_ornstein_uhlenbeck_noise(options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     drawn = RNG.standard_normal((6, 4, 2)).astype(np.float32)
     left = iter(drawn)
@@ -313,7 +313,7 @@ RECURRENT = [
 @pytest.mark.parametrize(
     ("name", "options"),
     [("GRUModule", {"num_layers": 2}), ("LSTMModule", {}), ("LSTMModule", {"proj_size": 2})],
-)  # fmt: skip
+)
 def test_recurrent_modules(name, options, states, init, dims, mode) -> None:  # type: ignore[no-untyped-def]
     ours, theirs = both(lambda s: getattr(s, name)(3, 4, in_key="x", out_key="y", **options))
     rng = np.random.default_rng(1)
@@ -517,7 +517,7 @@ def test_names_of_initial_values() -> None:
         lambda init, x: init.trunc_normal_(x(3), a=2.0, b=1.0),
         lambda init, x: init.kaiming_normal_(x(0, 3)),
     ],
-)  # fmt: skip
+)
 def test_initial_numbers(fill: Any) -> None:
     try:
         expected = fill(torch.nn.init, torch.ones)

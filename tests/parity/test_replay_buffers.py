@@ -296,11 +296,12 @@ def test_folders(storage, tmp_path):
 @each_case(
     ("storage", "sampler", "draws"),
     [
-        ("LazyTensorStorage", "RandomSampler", 1), ("LazyMemmapStorage", "SamplerWithoutReplacement", 0),
+        ("LazyTensorStorage", "RandomSampler", 1),
+        ("LazyMemmapStorage", "SamplerWithoutReplacement", 0),
         ("LazyTensorStorage", "SamplerWithoutReplacement", 1),
         ("LazyMemmapStorage", "SamplerWithoutReplacement", 3),
     ],
-)  # fmt: skip
+)
 def test_whole_folders(storage, sampler, draws, tmp_path):
     """A buffer of one side goes on with what one of the other has written."""
     sides = {"lite": lite_data, "reference": reference}

@@ -86,8 +86,10 @@ def test_the_same_slices_can_be_drawn(kind, key, ndim, strict):
         capacity, lanes = int(rng.integers(6, 20)), 3
         size = capacity if ndim == 1 else capacity * lanes
         options = {
-            "slice_len": 3, "strict_length": strict, key: ("next", "done" if key == "end_key" else "episode"),
-        }  # fmt: skip
+            "slice_len": 3,
+            "strict_length": strict,
+            key: ("next", "done" if key == "end_key" else "episode"),
+        }
         if kind == "PrioritizedSliceSampler":
             options |= {"max_capacity": size, "alpha": 0.0, "beta": 0.5}
         pair = Pair(kind, size, ndim, **options)

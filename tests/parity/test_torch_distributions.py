@@ -35,9 +35,11 @@ PROPERTIES = ("mean", "mode", "variance", "stddev")
 METHODS = ("log_prob", "entropy", "cdf", "icdf")
 # Of empty batches these raise there, each in its own way.
 FAIL_EMPTY = {
-    ("Binomial", "entropy"), ("Multinomial", "entropy"), ("MultivariateNormal", "log_prob"),
+    ("Binomial", "entropy"),
+    ("Multinomial", "entropy"),
+    ("MultivariateNormal", "log_prob"),
     ("RelaxedOneHotCategorical", "log_prob"),
-}  # fmt: skip
+}
 
 
 def ask(dist, name, value):

@@ -17,9 +17,12 @@ types: Any = numba.types
 
 
 def _call(
-    builder: ir.IRBuilder, formula: Formula, given: list[ir.Value], result: ir.Type,
+    builder: ir.IRBuilder,
+    formula: Formula,
+    given: list[ir.Value],
+    result: ir.Type,
     define: Callable[[ir.Function], None],
-) -> ir.Value:  # fmt: skip
+) -> ir.Value:
     """Call the LLVM function of a formula for arguments of these types; `define` writes a new one.
 
     Callers share the function, which is not inlined into them.
@@ -65,9 +68,12 @@ def _variants(
 
 
 def _plain(
-    context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...],
+    context: Context,
+    builder: ir.IRBuilder,
+    signature: Signature,
+    arguments: tuple[ir.Value, ...],
     parameters: int,
-) -> list[ir.Value]:  # fmt: skip
+) -> list[ir.Value]:
     """The arguments of a formula's function as LLVM values: arrays as pointers.
 
     In order: the logits, their number, the parameters; if flags are given, their pointer, whether there are

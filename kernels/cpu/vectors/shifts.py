@@ -24,7 +24,7 @@ PARTS = (2, 4)  # of each group that `parted` knows
 @intrinsic
 def shifted(
     typing_context: Context, x: Type, at_x: Type, y: Type, at_y: Type, count: Type, shift: Type
-) -> Any:  # fmt: skip
+) -> Any:
     """`count` numbers of the flat float32 array x from `at_x` on, plus `shift`, into y from `at_y` on."""
     types: Any = numba.types
     signature = types.void(x, types.int64, y, types.int64, types.int64, types.float32)

@@ -49,9 +49,12 @@ def check_external_files(graph: Path, names: Iterable[str]) -> None:
 STRING = 8
 _COMPLEX = {14: "complex64", 15: "complex128"}
 _FLOAT8 = {
-    17: "float8_e4m3fn", 18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz",
+    17: "float8_e4m3fn",
+    18: "float8_e4m3fnuz",
+    19: "float8_e5m2",
+    20: "float8_e5m2fnuz",
     24: "float8_e8m0fnu",
-}  # fmt: skip
+}
 _NAMES = {number: name for name, number in ELEMENT_TYPES.items()} | _COMPLEX | _FLOAT8
 PACKED = {21: (4, False), 22: (4, True), 25: (2, False), 26: (2, True)}  # bits of a number, and its sign
 # Fields that hold the numbers one by one: their field, and the type in which they are written there.

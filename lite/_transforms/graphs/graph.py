@@ -283,9 +283,12 @@ class Graph:
         return self.emit_all(op, inputs, [(shape, dtype)], **attributes)[0]
 
     def emit_all(
-        self, op: str, inputs: Sequence[GraphArray | None], outputs: Sequence[tuple[Sequence[int], Any]],
+        self,
+        op: str,
+        inputs: Sequence[GraphArray | None],
+        outputs: Sequence[tuple[Sequence[int], Any]],
         **attributes: Any,
-    ) -> list[GraphArray]:  # fmt: skip
+    ) -> list[GraphArray]:
         """Add a node, given shape and dtype of each output, or use an equal one again."""
         self._refuse_threads()
         names = tuple("" if x is None else x.name for x in inputs)

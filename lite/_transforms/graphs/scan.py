@@ -11,9 +11,12 @@ Arrays = Sequence[GraphArray]
 
 
 def scan(
-    graph: Graph, step: Callable[[Arrays, Arrays], tuple[Arrays, Arrays]], state: Arrays, columns: Arrays,
+    graph: Graph,
+    step: Callable[[Arrays, Arrays], tuple[Arrays, Arrays]],
+    state: Arrays,
+    columns: Arrays,
     reverse: bool = False,
-) -> tuple[list[GraphArray], list[GraphArray]]:  # fmt: skip
+) -> tuple[list[GraphArray], list[GraphArray]]:
     """Run a function for each row of some arrays.
 
     Args:

@@ -72,9 +72,12 @@ def _given(structure: Any) -> Iterator[int]:
 
 
 def in_form(
-    value: Any, structure: Structure, added: Mapping[Place, Structure], passed: frozenset[Place],
+    value: Any,
+    structure: Structure,
+    added: Mapping[Place, Structure],
+    passed: frozenset[Place],
     nodes: list[Any],
-) -> Any:  # fmt: skip
+) -> Any:
     """A value as a structure has it: TensorDicts with their keys in its order, its device and its lock.
 
     Args:

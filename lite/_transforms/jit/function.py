@@ -246,9 +246,12 @@ class JitFunction:
 
     def _given_options(self) -> dict[str, Any]:
         return {
-            "static_argnames": sorted(self._static), "donate": sorted(self._donated),
-            "dynamic_axes": self._axes, "fallback": self._fallback, **self._options,
-        }  # fmt: skip
+            "static_argnames": sorted(self._static),
+            "donate": sorted(self._donated),
+            "dynamic_axes": self._axes,
+            "fallback": self._fallback,
+            **self._options,
+        }
 
     def _given(self, args: Any, kwargs: Any, first: int = 0) -> list[Argument]:
         """The arguments of a call, whose first is that of the parameter of this number."""

@@ -240,9 +240,12 @@ def _tracing(graph: JitGraph) -> Iterator[None]:
 
 
 def trace_function(
-    fn: Callable[..., Any], structure: Structure, leaves: Sequence[Any], labels: Sequence[tuple[Any, ...]],
+    fn: Callable[..., Any],
+    structure: Structure,
+    leaves: Sequence[Any],
+    labels: Sequence[tuple[Any, ...]],
     located: bool = False,
-) -> Program:  # fmt: skip
+) -> Program:
     """The graph of a function of arguments of a structure.
 
     Args:

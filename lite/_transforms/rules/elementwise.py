@@ -260,9 +260,12 @@ def _onnx_bincount(graph: Graph, x: Any, /, weights: Any = None, minlength: Any 
 
 @GRAD.rule(np.histogram)
 def _grad_histogram(
-    a: ArrayLike, bins: ArrayLike = 10, range: Any = None, density: bool | None = None,
+    a: ArrayLike,
+    bins: ArrayLike = 10,
+    range: Any = None,
+    density: bool | None = None,
     weights: Operand = None,
-) -> tuple[Array, ...]:  # fmt: skip
+) -> tuple[Array, ...]:
     if density or holds_traced((bins, range, weights)) or (range is None and not np.ndim(bins)):
         raise NoRule("where its bins end depends on the numbers, or how they count has a derivative")
     return np.histogram(value_of(a), bins, range, None, weights)

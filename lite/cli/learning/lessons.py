@@ -88,9 +88,12 @@ def _chat(
         ends = {tokenizer.eos_token_id, *(config.eos_token_ids if config else ())} - {None}
         options = {"mask": True, "end_ids": ends}
     chat = encode_messages(
-        [*_system(args), *turns], tokenizer=tokenizer, chat_template=tokenizer.chat_template,
-        tools=tools_of(row.get("tools")), **options,
-    )  # fmt: skip
+        [*_system(args), *turns],
+        tokenizer=tokenizer,
+        chat_template=tokenizer.chat_template,
+        tools=tools_of(row.get("tools")),
+        **options,
+    )
     return chat.ids, chat.assistant_mask
 
 

@@ -354,10 +354,13 @@ class Evaluator:
             counted = any(path[-1] == "step_count" for path in _paths(self.env))
             # A collector for each: what the last one stepped beyond its episodes had other weights.
             collector = Collector(
-                self.env, self.policy, frames_per_batch=self.frames_per_batch,
+                self.env,
+                self.policy,
+                frames_per_batch=self.frames_per_batch,
                 max_frames_per_traj=None if counted else self.max_steps,
-                trajs_per_batch=self.num_trajectories, **self._options,
-            )  # fmt: skip
+                trajs_per_batch=self.num_trajectories,
+                **self._options,
+            )
             for name, values in weights.items():
                 if name == "policy":
                     collector.update_policy_weights_(values)

@@ -19,9 +19,12 @@ def require_total(progress: bool, total: int, name: str = "total_frames") -> boo
 
 
 def shown(
-    batches: Iterator[Any], total: int, done: Callable[[], int], reward: Callable[[], float | None],
+    batches: Iterator[Any],
+    total: int,
+    done: Callable[[], int],
+    reward: Callable[[], float | None],
     unit: str = "frames",
-) -> Iterator[Any]:  # fmt: skip
+) -> Iterator[Any]:
     """The batches, with a bar on stderr: frames, frames per second, and the mean reward of episodes.
 
     Args:

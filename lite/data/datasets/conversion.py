@@ -25,9 +25,12 @@ def steps_at_a_time(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
 
 
 def converted(
-    folder: str | os.PathLike[str], layout: Layout, steps: int, source_bytes: int,
+    folder: str | os.PathLike[str],
+    layout: Layout,
+    steps: int,
+    source_bytes: int,
     fill: Callable[[TensorDictBase], None],
-) -> TensorDictBase:  # fmt: skip
+) -> TensorDictBase:
     """A TensorDict of batch size (steps,) in the files of a new folder, which `fill` writes to.
 
     The folder is written under another name beside its place: it is whole, or not there.

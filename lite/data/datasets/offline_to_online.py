@@ -96,9 +96,12 @@ class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
             online_storage = LazyTensorStorage(online_capacity)  # type: ignore[arg-type]  # checked above
         self._base_offline_fraction = self._offline_fraction = offline_fraction
         super().__init__(
-            offline_dataset, ReplayBuffer(storage=online_storage), transform=transform, batch_size=batch_size,
+            offline_dataset,
+            ReplayBuffer(storage=online_storage),
+            transform=transform,
+            batch_size=batch_size,
             generator=generator,
-        )  # fmt: skip
+        )
 
     def set_rng(self, generator: Seed) -> None:
         """Draw from what was added with a seed or a generator from now on."""

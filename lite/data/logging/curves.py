@@ -72,8 +72,10 @@ def plot_csv(
     if path.suffix not in (".png", ".html"):
         raise ValueError(f"path must end in .png or .html, got {path.name!r}.")
     settings = _settings(runs)
-    drawn = {name: [_curve(label, folders, name, points) for label, folders in settings.items()]
-             for name in (_common(settings) if scalars is None else scalars)}  # fmt: skip
+    drawn = {
+        name: [_curve(label, folders, name, points) for label, folders in settings.items()]
+        for name in (_common(settings) if scalars is None else scalars)
+    }
     if not drawn:
         raise ValueError(f"runs must have numbers in common, got none for {list(settings)}.")
     if path.suffix == ".html":

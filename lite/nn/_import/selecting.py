@@ -75,9 +75,12 @@ def _slice(spec: Spec) -> Run:
     fixed = spec.ints("starts", 1), spec.ints("ends", 2), spec.ints("axes", 3)
 
     def run(
-        x: Array, starts: Array | None = None, ends: Array | None = None, axes: Array | None = None,
+        x: Array,
+        starts: Array | None = None,
+        ends: Array | None = None,
+        axes: Array | None = None,
         steps: Array | None = None,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         begin, end, places = map(of_input_or, fixed, (starts, ends, axes))
         begin, end = begin or (), end or ()
         stride = (1,) * len(begin) if steps is None else integers(steps)

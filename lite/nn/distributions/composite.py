@@ -104,10 +104,13 @@ class CompositeDistribution(Distribution, Mapping[NestedKey, Distribution]):
         return self
 
     def _hold(
-        self, params: Any, dists: dict[NestedKey, Distribution],
-        name_map: Mapping[NestedKey, NestedKey] | None, log_prob_key: NestedKey | None,
+        self,
+        params: Any,
+        dists: dict[NestedKey, Distribution],
+        name_map: Mapping[NestedKey, NestedKey] | None,
+        log_prob_key: NestedKey | None,
         entropy_key: NestedKey | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__(params.batch_size)
         names = {key: unravel_key(name) for key, name in _flat_keys(name_map).items()}
         self.dists: dict[NestedKey, Distribution] = {names.get(key, key): d for key, d in dists.items()}

@@ -136,9 +136,12 @@ class DDPGLoss(LossModule):
         loss = distance_loss(predicted, target, self.loss_function)
         value = detached(predicted)
         known = {
-            "td_error": (value - target) ** 2, "pred_value": value, "target_value": target,
-            "target_value_max": target.max(), "pred_value_max": value.max(),
-        }  # fmt: skip
+            "td_error": (value - target) ** 2,
+            "pred_value": value,
+            "target_value": target,
+            "target_value_max": target.max(),
+            "pred_value_max": value.max(),
+        }
         return self._reduce_loss(loss, tensordict, weights=weights), known
 
     def _value_of_policy(

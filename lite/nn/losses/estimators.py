@@ -73,9 +73,12 @@ def named(value_type: ValueEstimators | str) -> ValueEstimators:
 
 
 def made_for(
-    loss: object, value_type: ValueEstimators, supported: Iterable[ValueEstimators],
-    keys: Mapping[str, NestedKey], options: Mapping[str, Any],
-) -> ValueEstimatorBase:  # fmt: skip
+    loss: object,
+    value_type: ValueEstimators,
+    supported: Iterable[ValueEstimators],
+    keys: Mapping[str, NestedKey],
+    options: Mapping[str, Any],
+) -> ValueEstimatorBase:
     """An estimator for a loss, with the loss's keys and, unless others are given, its networks.
 
     Raises:

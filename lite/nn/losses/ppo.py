@@ -415,10 +415,13 @@ class MAPPOLoss(ClipPPOLoss):
         **options: Any,
     ) -> None:
         super().__init__(
-            actor_network, critic_network, entropy_coeff=entropy_coeff,
+            actor_network,
+            critic_network,
+            entropy_coeff=entropy_coeff,
             normalize_advantage=normalize_advantage,
-            normalize_advantage_exclude_dims=normalize_advantage_exclude_dims, **options,
-        )  # fmt: skip
+            normalize_advantage_exclude_dims=normalize_advantage_exclude_dims,
+            **options,
+        )
         self.value_norm = value_norm
 
     def _compared(self, target: Array, value: Array, old: Array | None) -> tuple[Array, Array, Array | None]:

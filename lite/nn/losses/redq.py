@@ -103,8 +103,11 @@ class REDQLoss(EntropyWeightedLoss):
         self._set_networks(locals(), sub_sample_len=max(1, min(sub_sample_len, num_qvalue_nets - 1)))
         self._set_alpha(alpha_init, min_alpha, max_alpha, fixed_alpha)
         self.out_keys += [
-            "state_action_value_actor", "action_log_prob_actor", "next.state_value", "target_value"
-        ]  # fmt: skip
+            "state_action_value_actor",
+            "action_log_prob_actor",
+            "next.state_value",
+            "target_value",
+        ]
         self._set_target_entropy("target_entropy_buffer", target_entropy, action_spec)
         self._set_in_keys()
 

@@ -375,9 +375,12 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
 
 
 def take(
-    dist: Any, how: InteractionType, sample_shape: tuple[int, ...] = (), estimate: int = 1000,
+    dist: Any,
+    how: InteractionType,
+    sample_shape: tuple[int, ...] = (),
+    estimate: int = 1000,
     rng: np.random.Generator | None = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """A value, or a tuple of values, of a distribution.
 
     Args:

@@ -56,9 +56,12 @@ class AdvantageEstimator(ValueEstimatorBase):
         return found.value_target
 
     def _estimates(
-        self, tensordict: TensorDictBase, params: TensorDictBase | None, target_params: TensorDictBase | None,
+        self,
+        tensordict: TensorDictBase,
+        params: TensorDictBase | None,
+        target_params: TensorDictBase | None,
         time_dim: int | None,
-    ) -> tuple[Advantage, Array | None, Writes]:  # fmt: skip
+    ) -> tuple[Advantage, Array | None, Writes]:
         """Advantages and targets, which steps have values (None: all), and the values to be written."""
         raise NotImplementedError
 

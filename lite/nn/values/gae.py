@@ -85,9 +85,12 @@ class GAE(AdvantageEstimator):
         return self._normalize_advantage(advantage, valid, self._groups(tensordict))
 
     def _estimates(
-        self, tensordict: TensorDictBase, params: TensorDictBase | None, target_params: TensorDictBase | None,
+        self,
+        tensordict: TensorDictBase,
+        params: TensorDictBase | None,
+        target_params: TensorDictBase | None,
         time_dim: int | None,
-    ) -> tuple[Advantage, Array | None, Writes]:  # fmt: skip
+    ) -> tuple[Advantage, Array | None, Writes]:
         self._require_rollout(tensordict)
         time_dim = self._time(tensordict, time_dim)
         values, writes = self._values(tensordict, time_dim, params, target_params)
@@ -169,5 +172,5 @@ class MultiAgentGAE(GAE):
         parts = [
             super(MultiAgentGAE, self)._normalize_advantage(part, valid, groups)
             for part in np.moveaxis(advantage, dim, 0)
-        ]  # fmt: skip
+        ]
         return np.stack(parts, dim)

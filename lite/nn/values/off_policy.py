@@ -56,9 +56,12 @@ class _OffPolicyEstimator(AdvantageEstimator):
         return standardized(advantage, self._groups(tensordict), smallest=1e-5)
 
     def _estimates(
-        self, tensordict: TensorDictBase, params: TensorDictBase | None, target_params: TensorDictBase | None,
+        self,
+        tensordict: TensorDictBase,
+        params: TensorDictBase | None,
+        target_params: TensorDictBase | None,
         time_dim: int | None,
-    ) -> tuple[Advantage, Array | None, Writes]:  # fmt: skip
+    ) -> tuple[Advantage, Array | None, Writes]:
         self._require_rollout(tensordict)
         time_dim = self._time(tensordict, time_dim)
         log_mu = tensordict.get(self._log_prob_key, None)

@@ -146,10 +146,12 @@ def test_hooks_and_several_environments_in_an_actor(machine: list[bool]) -> None
     options: dict[str, Any] = {"frames_per_batch": 8, "num_workers_per_collector": 2, "seed": 0}
     seen: list[Any] = []
     with RayCollector(
-        lambda: gymnasium.make("CartPole-v1"), **options, collector_class=Collector,
+        lambda: gymnasium.make("CartPole-v1"),
+        **options,
+        collector_class=Collector,
         pre_collect_hook=lambda: seen.append("before"),
         post_collect_hook=lambda batch: seen.append(batch.shape),
-    ) as collector:  # fmt: skip
+    ) as collector:
         actor = CollectorActor(collector._parts[0], collector._options[0], 0)
         frames, batch = actor.collect(0, None)
     assert frames == 8

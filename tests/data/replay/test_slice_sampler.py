@@ -48,9 +48,11 @@ def test_every_slice_lies_in_one_trajectory(rows, lanes, counts, strict, by_id, 
     storage = RingStorage(rows, *lanes, done=bool, episode=np.int64)
     kind = SliceSampler if replacement else SliceSamplerWithoutReplacement
     sampler = kind(
-        slice_len=length, strict_length=strict, generator=seed,
+        slice_len=length,
+        strict_length=strict,
+        generator=seed,
         **({"traj_key": ("next", "episode")} if by_id else {"end_key": ("next", "done")}),
-    )  # fmt: skip
+    )
     ids = np.zeros(lanes, np.int64)
     for count in counts:
         done = rng.random((count, *lanes)) < 0.3

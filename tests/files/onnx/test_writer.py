@@ -63,6 +63,8 @@ def test_arrays_in_another_file() -> None:
     content = writer.tensor_elsewhere("w", np.dtype(np.float32), (2, 3), "data", 4096, 24)
     tensor = onnx.TensorProto.FromString(content)
     assert {entry.key: entry.value for entry in tensor.external_data} == {
-        "location": "data", "offset": "4096", "length": "24",
-    }  # fmt: skip
+        "location": "data",
+        "offset": "4096",
+        "length": "24",
+    }
     assert (list(tensor.dims), tensor.data_location, tensor.name) == ([2, 3], 1, "w")

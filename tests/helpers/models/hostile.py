@@ -40,11 +40,13 @@ def graph_of_size(*shape: int) -> bytes:
     initializer = field(1, len(shape)) + field(2, 7) + field(8, b"shape") + field(9, dims)
     nodes = [
         field(1, b"shape") + field(2, b"constant") + field(4, b"ConstantOfShape"),
-        field(1, b"input_ids") + field(2, b"cast") + field(4, b"Cast")
+        field(1, b"input_ids")
+        + field(2, b"cast")
+        + field(4, b"Cast")
         + field(5, field(1, b"to") + field(3, 1) + field(20, 2)),
         field(1, b"cast") + field(2, b"sum") + field(4, b"ReduceSum"),
         field(1, b"constant") + field(1, b"sum") + field(2, b"logits") + field(4, b"Add"),
-    ]  # fmt: skip
+    ]
 
     def value(name: bytes, kind: int, *axes: bytes) -> bytes:
         dims = b"".join(field(1, field(2, axis)) for axis in axes)

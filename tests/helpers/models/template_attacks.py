@@ -141,8 +141,7 @@ def attacks() -> dict[str, str]:
         "words": "{{ ('ab ' * 5000000) | wordcount }}",
         "pretty print": _PAIRS + "{{ ns.y | pprint | length }}",
         "attributes of tags": "{{ {'a': 'a' * 16000000} | xmlattr | xmlattr }}",
-        "escaping": "{% set a = '&' * 16000000 %}"
-        + "".join(f"{{% set b{i} = a | e %}}" for i in range(9)),
+        "escaping": "{% set a = '&' * 16000000 %}" + "".join(f"{{% set b{i} = a | e %}}" for i in range(9)),
         "escaping blocks": "{% autoescape true %}{% set a = '&' * 16000000 %}"
         + "".join(f"{{% set b{i} %}}{{{{ a }}}}{{% endset %}}" for i in range(9))
         + "{% endautoescape %}",
@@ -172,7 +171,7 @@ def attacks() -> dict[str, str]:
         "many quotes": "{{ '" + "\\'" * 60000,
         "a forged mark at the end": "{{ _generation_mark }}",
         "a forged mark": "{{ _generation_mark }}({{ _generation_mark }}x{{ _generation_mark }})",
-    }  # fmt: skip
+    }
 
 
 def _attempt(source: str) -> str:

@@ -51,10 +51,11 @@ def test_too_small_an_address_space_is_what_the_error_says() -> None:
     pytest.importorskip("numba")
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
-        env=os.environ
-        | {"LITE_KERNELS": "numba", "NUMBA_DISABLE_JIT": "0", "OPENBLAS_NUM_THREADS": "1"},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        env=os.environ | {"LITE_KERNELS": "numba", "NUMBA_DISABLE_JIT": "0", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.returncode == 1
     said = done.stderr.splitlines()[-1]
     assert "CompilerMissing" in said, done.stderr

@@ -19,8 +19,10 @@ def run(task: str, file: Path, **environment: str) -> subprocess.CompletedProces
     return subprocess.run(
         [sys.executable, str(TESTS / "helpers" / "cuda_launches.py"), task, str(file)],
         env={**os.environ, "PYTHONPATH": f"{TESTS.parent}{os.pathsep}{TESTS}", **environment},
-        capture_output=True, text=True, timeout=600,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
 
 
 def test_all_launches_compile(tmp_path: Path) -> None:

@@ -33,8 +33,10 @@ def test_types_are_numbas() -> None:
     from numba import types
 
     assert kernel_object.numba_types(kernel_object.parsed("f[] (q ?[,]) -")) == (
-        types.float32[::1], types.Tuple((types.int64, types.boolean[:, ::1])), types.none,
-    )  # fmt: skip
+        types.float32[::1],
+        types.Tuple((types.int64, types.boolean[:, ::1])),
+        types.none,
+    )
 
 
 def run(target: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

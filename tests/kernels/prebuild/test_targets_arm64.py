@@ -71,9 +71,11 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         pytest.skip("nothing is compiled with NUMBA_DISABLE_JIT")
     environment = {
-        **TARGETS["armv8"].environment, "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
-        "LITE_KERNELS": "numba", "NUMBA_OPT": "3",
-    }  # fmt: skip
+        **TARGETS["armv8"].environment,
+        "NUMBA_CACHE_DIR": str(tmp_path_factory.mktemp("cache")),
+        "LITE_KERNELS": "numba",
+        "NUMBA_OPT": "3",
+    }
     run = subprocess.run(
         [sys.executable, "-c", ASSEMBLY, *KERNELS],
         env=os.environ | environment, capture_output=True, text=True, timeout=600,

@@ -128,9 +128,11 @@ def test_the_decoder_scores_positions(decoder: OnnxDecoder, rng: np.random.Gener
 def test_bad_rows(decoder: OnnxDecoder) -> None:
     assert score(decoder, []) == []
     for row, message in (
-        ([], "empty"), ([1, 999], "got 999"), (np.ones(258, np.int64), "258 tokens .* context of 256"),
+        ([], "empty"),
+        ([1, 999], "got 999"),
+        (np.ones(258, np.int64), "258 tokens .* context of 256"),
         ([*[1] * 256, 999], "got 999"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ValueError, match=message):
             score(decoder, [np.array([1, 2]), np.array(row, np.int64)])
     assert (decoder.lengths == 0).all()

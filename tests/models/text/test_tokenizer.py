@@ -197,7 +197,7 @@ def _tokenizer_files(backend: Any) -> dict[str, tuple[dict[str, Any], str]]:
         "unknown special token": ({**whole, "post_processor": post}, "encode"),
         "an id of 32 bits": ({"version": "1.0", "model": {**words, "vocab": {"a": 0, "b": 2**32 - 1}}}, ""),
         "an id of 31 bits": ({"version": "1.0", "model": {**words, "vocab": {"a": 0, "b": 2**31}}}, ""),
-    }  # fmt: skip
+    }
 
 
 def test_broken_tokenizers_raise_and_name_the_file(tmp_path: Path, byte_backend: Callable[[], Any]) -> None:

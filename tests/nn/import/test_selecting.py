@@ -71,8 +71,10 @@ def test_a_table_of_the_model_is_read_at_computed_places() -> None:
     """As the actions of which a policy chooses one: in a graph, and mapped."""
     actions = np.array([[7, 1], [9, 2], [4, 3]])
     for op, domain, table in (
-        ("Gather", "", actions), ("GatherND", "", actions), ("ArrayFeatureExtractor", "ai.onnx.ml", actions.T)
-    ):  # fmt: skip
+        ("Gather", "", actions),
+        ("GatherND", "", actions),
+        ("ArrayFeatureExtractor", "ai.onnx.ml", actions.T),
+    ):
         nodes = [
             writer.node("ArgMax", "best", ["x"], ["place"], {"axis": 1, "keepdims": 1}),
             writer.node(op, "chosen", ["table", "place"], ["y"], {}, domain),

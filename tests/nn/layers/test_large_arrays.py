@@ -87,6 +87,8 @@ def test_where_there_is_no_compiler_numpy_computes(before, disabled, expected):
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM.format(before=before)],
         env=os.environ | {"NUMBA_DISABLE_JIT": disabled, "LITE_KERNELS": "", "LITE_KERNELS_PATH": ""},
-        capture_output=True, text=True, timeout=300,
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     assert done.stdout.strip() == expected, done.stderr

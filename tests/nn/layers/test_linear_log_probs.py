@@ -61,13 +61,16 @@ def test_a_quantized_matrix_is_a_constant() -> None:
     np.testing.assert_allclose(
         lite.jacrev(lambda x: F.linear_log_probs(x, Rows(), IDS))(x),
         lite.jacrev(lambda x: F.linear_log_probs(x, WEIGHT.astype(np.float32), IDS))(x),
-        rtol=1e-5, atol=1e-6,
-    )  # fmt: skip
+        rtol=1e-5,
+        atol=1e-6,
+    )
     for transformed in (vmap, lite.jit):
         np.testing.assert_allclose(
             transformed(lambda x, ids: F.linear_log_probs(x, Rows(), ids))(x, IDS),
-            F.linear_log_probs(x, WEIGHT.astype(np.float32), IDS), rtol=1e-5, atol=1e-6,
-        )  # fmt: skip
+            F.linear_log_probs(x, WEIGHT.astype(np.float32), IDS),
+            rtol=1e-5,
+            atol=1e-6,
+        )
 
 
 def test_what_is_computed_is_what_learns(monkeypatch: pytest.MonkeyPatch) -> None:

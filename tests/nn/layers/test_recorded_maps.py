@@ -128,9 +128,11 @@ def gradient_of_a_gradient(case: Case) -> None:
         return [leaf for x in parts for leaf in (x.values(True, True) if isinstance(x, TensorDict) else [x])]
 
     ways = [
-        x.apply(lambda leaf: rng.uniform(0.5, 1.5, leaf.shape)) if isinstance(x, TensorDict) else
-        rng.uniform(0.5, 1.5, x.shape) for x in (args[i] for i in places)
-    ]  # fmt: skip
+        x.apply(lambda leaf: rng.uniform(0.5, 1.5, leaf.shape))
+        if isinstance(x, TensorDict)
+        else rng.uniform(0.5, 1.5, x.shape)
+        for x in (args[i] for i in places)
+    ]
 
     def slope(*args: Any) -> Any:
         return sum((g * way).sum() for g, way in zip(leaves(gradient(*args)), leaves(ways), strict=True))

@@ -62,7 +62,7 @@ def products() -> dict[str, tuple[list[bytes], dict[str, np.ndarray]]]:
             ],
             {"w.weight": w.astype(np.float16)},
         ),
-    }  # fmt: skip
+    }
 
 
 @each_case("kind", products())

@@ -45,7 +45,7 @@ def scopes(text: str) -> bytes:
         ("node_linear", "val_1", scopes("[" * 500), "node_linear"),
         ("node_linear", "val_1", scopes("7"), "node_linear"),
     ],
-)  # fmt: skip
+)
 def test_names(node: str, weight: str, more: bytes, name: str) -> None:
     assert named(node, weight, more) == name
 

@@ -44,9 +44,11 @@ def test_depths() -> None:
 
 def test_ends() -> None:
     pooled = nn.ConvNet(
-        num_cells=[4], aggregator_class=nn.AdaptiveAvgPool2d, aggregator_kwargs={"output_size": 1},
+        num_cells=[4],
+        aggregator_class=nn.AdaptiveAvgPool2d,
+        aggregator_kwargs={"output_size": 1},
         squeeze_output=True,
-    )  # fmt: skip
+    )
     assert pooled(X).shape == (2, 5, 4)
     assert nn.ConvNet(3, num_cells=[4], aggregator_class=None)(X).shape == (2, 5, 4, 10, 10)
     assert nn.SquashDims(2)(X).shape == (2, 5, 3, 144)

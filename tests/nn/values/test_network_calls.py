@@ -164,8 +164,9 @@ def one_call_gives_what_two_give(batch, more):
     np.testing.assert_allclose(
         np.where(terminated, 0, out["next", "state_value"]),
         np.where(terminated, 0, expected["next", "state_value"]),
-        rtol=1e-5, atol=1e-5,
-    )  # fmt: skip
+        rtol=1e-5,
+        atol=1e-5,
+    )
     np.testing.assert_allclose(out["advantage"], expected["advantage"], rtol=1e-5, atol=1e-5)
 
 

@@ -48,13 +48,15 @@ def composite() -> nn.ProbabilisticTensorDictSequential:
         ),
         nn.TensorDictModule(linear(4, 3), ["observation"], [("params", "hand", "grip", "logits")]),
         nn.ProbabilisticTensorDictModule(
-            ["params"], ["move", ("hand", "grip")], return_log_prob=True,
+            ["params"],
+            ["move", ("hand", "grip")],
+            return_log_prob=True,
             distribution_class=nn.CompositeDistribution,
             distribution_kwargs={
                 "distribution_map": {"move": IndependentNormal, ("hand", "grip"): Categorical}
             },
         ),
-    )  # fmt: skip
+    )
 
 
 def two_actions(n: int) -> TensorDict:

@@ -29,9 +29,11 @@ def test_what_is_computed_alike_is_computed_once() -> None:
     shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4,), "c": (), "ga": (2, 3), "gb": (4,)}
     shapes |= {"ma": (2, 3), "mb": (4,), "a1": (2, 3), "b1": (4,)}
     nodes = [
-        Node("Mul", ("ga", "c"), ("ma",)), Node("Sub", ("a", "ma"), ("a1",)),
-        Node("Mul", ("gb", "c"), ("mb",)), Node("Sub", ("b", "mb"), ("b1",)),
-    ]  # fmt: skip
+        Node("Mul", ("ga", "c"), ("ma",)),
+        Node("Sub", ("a", "ma"), ("a1",)),
+        Node("Mul", ("gb", "c"), ("mb",)),
+        Node("Sub", ("b", "mb"), ("b1",)),
+    ]
     given = traced(
         nodes, {k: shapes[k] for k in ("a", "b", "c", "ga", "gb")}, {k: shapes[k] for k in ("a1", "b1")}
     )
@@ -46,9 +48,10 @@ def test_what_reads_a_part_reads_it_in_the_memory_of_the_whole() -> None:
     shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4,), "c": (), "read": (3, 2)}
     shapes |= {"a1": (2, 3), "b1": (4,)}
     nodes = [
-        Node("Mul", ("a", "c"), ("a1",)), Node("Mul", ("b", "c"), ("b1",)),
+        Node("Mul", ("a", "c"), ("a1",)),
+        Node("Mul", ("b", "c"), ("b1",)),
         Node("Transpose", ("a",), ("read",), {"perm": [1, 0]}),
-    ]  # fmt: skip
+    ]
     inputs, outputs = {k: shapes[k] for k in "abc"}, {k: shapes[k] for k in ("a1", "b1", "read")}
     given, pairs = traced(nodes, inputs, outputs), {"a": "a1", "b": "b1"}
     graph, (group,) = join(given, pairs, shapes)
@@ -65,9 +68,11 @@ def test_values_whose_size_is_computed_are_flattened() -> None:
     """Such as the derivative by the weights after a Reshape to the number of elements of each image."""
     shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4, 3), "c": (), "a1": (2, 3), "b1": (4, 3)}
     nodes = [
-        Node("Mul", ("ga", "c"), ("ma",)), Node("Sub", ("a", "ma"), ("a1",)),
-        Node("Mul", ("gb", "c"), ("mb",)), Node("Sub", ("b", "mb"), ("b1",)),
-    ]  # fmt: skip
+        Node("Mul", ("ga", "c"), ("ma",)),
+        Node("Sub", ("a", "ma"), ("a1",)),
+        Node("Mul", ("gb", "c"), ("mb",)),
+        Node("Sub", ("b", "mb"), ("b1",)),
+    ]
     inputs = {"a": (2, 3), "b": (4, 3), "c": (), "ga": (2, 3), "gb": (4, 3)}
     given = traced(nodes, inputs, {k: shapes[k] for k in ("a1", "b1")})
     graph, (group,) = join(given, {"a": "a1", "b": "b1"}, shapes)
@@ -123,9 +128,11 @@ def test_what_differs_stays_apart() -> None:
 def test_values_that_need_each_other_stay_apart() -> None:
     shapes: dict[str, tuple[int, ...]] = dict.fromkeys(("a", "b", "x", "y", "a1", "b1"), (2,))
     nodes = [
-        Node("Neg", ("a",), ("x",)), Node("Sub", ("a", "x"), ("a1",)),
-        Node("Neg", ("a1",), ("y",)), Node("Sub", ("b", "y"), ("b1",)),
-    ]  # fmt: skip
+        Node("Neg", ("a",), ("x",)),
+        Node("Sub", ("a", "x"), ("a1",)),
+        Node("Neg", ("a1",), ("y",)),
+        Node("Sub", ("b", "y"), ("b1",)),
+    ]
     given = traced(nodes, {"a": (2,), "b": (2,)}, {"a1": (2,), "b1": (2,)})
     assert join(given, {"a": "a1", "b": "b1"}, shapes)[1] == ()
 

@@ -40,9 +40,11 @@ def test_a_layer_learns_in_tiles() -> None:
     shapes = dict.fromkeys(("w", "w1", "by", "y"), (8, 6))
     shapes |= {"x": (None, 6), "g": (None, 8), "gt": (8, None), "rate": ()}
     nodes = [
-        Node("Transpose", ("g",), ("gt",), {"perm": [1, 0]}), Node("MatMul", ("gt", "x"), ("by",)),
-        Node("Mul", ("by", "rate"), ("y",)), Node("Sub", ("w", "y"), ("w1",)),
-    ]  # fmt: skip
+        Node("Transpose", ("g",), ("gt",), {"perm": [1, 0]}),
+        Node("MatMul", ("gt", "x"), ("by",)),
+        Node("Mul", ("by", "rate"), ("y",)),
+        Node("Sub", ("w", "y"), ("w1",)),
+    ]
     graph, tiles = tile(traced(nodes, shapes, "w x g rate", "w1"), {"w": "w1"}, shapes)
     assert {one.name: (one.rows, one.whole) for one in tiles} == {
         "w": ((3, 3, 2), False),
@@ -51,9 +53,10 @@ def test_a_layer_learns_in_tiles() -> None:
     # The other way round, the tiles are of columns.
     shapes |= {"xt": (6, None), "turned": (6, 8)}
     nodes[:2] = [
-        Node("Transpose", ("x",), ("xt",), {"perm": [1, 0]}), Node("MatMul", ("xt", "g"), ("turned",)),
+        Node("Transpose", ("x",), ("xt",), {"perm": [1, 0]}),
+        Node("MatMul", ("xt", "g"), ("turned",)),
         Node("Transpose", ("turned",), ("by",), {"perm": [1, 0]}),
-    ]  # fmt: skip
+    ]
     turned, others = tile(traced(nodes, shapes, "w x g rate", "w1"), {"w": "w1"}, shapes)
     assert [one.rows for one in others] == [one.rows for one in tiles]
     assert [node.op for node in turned.nodes].count("MatMul") == 3

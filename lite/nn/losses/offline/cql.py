@@ -342,8 +342,10 @@ class DiscreteCQLLoss(ValueNetworkLoss):
         tensordict.set(keys.pred_val, values)
         loss = 0.5 * distance_loss(predicted, target, self.loss_function)
         known = {
-            "td_error": error.mean(0), "pred_value": detached(values).mean(), "target_value": target.mean()
-        }  # fmt: skip
+            "td_error": error.mean(0),
+            "pred_value": detached(values).mean(),
+            "target_value": target.mean(),
+        }
         return self._reduce_loss(loss, tensordict), known
 
     def cql_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
