@@ -43,10 +43,8 @@ def train(path, seed=0, mark=475, seconds=150, graph=False):
     loss = DQNLoss(actor, action_space="categorical", loss_function="smooth_l1", double_dqn=True)
     adam = optim.Adam(1e-3)
     everything = TensorDict.from_module(loss)
-    params, targets = (
-        everything.select("value_network_params"),
-        everything.select("target_value_network_params"),
-    )
+    params = everything.select("value_network_params")
+    targets = everything.select("target_value_network_params")
     state = adam.init(params)
 
     def explore(td):
