@@ -149,15 +149,24 @@ class TensorDictReplayBuffer(ReplayBuffer):
                     f"{key!r} of the sampler has the shape {value.shape}, a transform made the batch "
                     f"{batch}; a ReplayBuffer has no such entries in its batches."
                 )
-            if value.ndim < len(batch):
-                value = np.broadcast_to(
-                    value.reshape(value.shape + (1,) * (len(batch) - value.ndim)), batch
-                ).copy()
+            if -1 in batch:  # trajectories of several lengths
+                for row, one in zip(data.unbind(0), value, strict=True):
+                    row.set(key, _of_each(one, row.batch_size))
+                continue
+            value = _of_each(value, batch)
             if type(key) is str and dense:
                 data._data[key] = value
             else:
                 data.set(key, value)
         return data, info
+
+
+def _of_each(value: Any, batch: tuple[int, ...]) -> Any:
+    """What a sampler tells of rows as an entry of their steps."""
+    missing = len(batch) - value.ndim
+    return (
+        np.broadcast_to(value.reshape(value.shape + (1,) * missing), batch).copy() if missing > 0 else value
+    )
 
 
 class PrioritizedReplayBuffer(ReplayBuffer):

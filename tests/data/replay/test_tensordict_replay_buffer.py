@@ -3,8 +3,14 @@ from helpers.cases import raises
 from helpers.data.numbered_frames import frames
 
 import lite
-from lite import TensorDict, nn
-from lite.data import LazyTensorStorage, ListStorage, PrioritizedSampler, TensorDictReplayBuffer
+from lite import TensorDict, lazy_stack, nn
+from lite.data import (
+    LazyStackStorage,
+    LazyTensorStorage,
+    ListStorage,
+    PrioritizedSampler,
+    TensorDictReplayBuffer,
+)
 
 
 def test_batches_know_their_indices() -> None:
@@ -100,3 +106,13 @@ def test_what_is_no_tensordict_has_no_room_for_its_index() -> None:
     buffer.extend(TensorDict(a=np.arange(3), batch_size=[3]))
     buffer.append_transform(lambda td: td["a"])
     raises(RuntimeError, "Cannot include info in non-tensordict data", lambda: buffer.sample())
+
+
+def test_trajectories_of_several_lengths_know_where_they_are_from():
+    """At each of their steps, as a batch of one length does."""
+    buffer = TensorDictReplayBuffer(storage=LazyStackStorage(4), batch_size=8, generator=0)
+    buffer.extend(lazy_stack([TensorDict({"x": np.full((n, 2), n)}, [n]) for n in (5, 3)]))
+    rows = buffer.sample().unbind(0)
+    assert {len(row) for row in rows} == {3, 5}
+    for row in rows:
+        np.testing.assert_array_equal(row["index"], np.full(len(row), {5: 0, 3: 1}[len(row)]))
