@@ -52,7 +52,7 @@ def video(path: str) -> Generator[Frame]:
         ValueError: damage, another kind of file, frames that are too large.
     """
     ffmpeg = needed("imageio_ffmpeg", "videos need imageio", install("video")).get_ffmpeg_exe()
-    alone = f"-f mov -protocol_whitelist file -err_detect explode -max_pixels {_MOST} -i".split()
+    alone = f"-f mov -protocol_whitelist file -max_pixels {_MOST} -i".split()
     frames = ["-map", "0:v:0", "-fps_mode", "passthrough", "-f", "image2pipe", "-c:v", "ppm", "-"]
     command = [ffmpeg, "-v", "error", "-nostdin", "-xerror", *alone, os.path.abspath(path), *frames]
     with (
