@@ -5,6 +5,7 @@ What runs a graph needs the methods of `SessionLike` only, so that a test can gi
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import os
 import threading
@@ -319,7 +320,7 @@ def open_session(
             session = ort.InferenceSession(
                 content or str(graph), options, providers=list(providers), **strict
             )
-        _alive.add(session)
+        _alive.add(getattr(session, "_sess", session))  # which bindings keep, the wrapper around it not
         if stream is not None:
             weakref.finalize(session, _finish, stream)
     except Exception as error:  # onnxruntime's exceptions have no common base but Exception
@@ -398,13 +399,15 @@ def _check_providers(ort: Any, providers: Sequence[Any]) -> None:
 _shared_lock = threading.Lock()
 _shared: weakref.WeakValueDictionary[Any, SharedSession] = weakref.WeakValueDictionary()
 _alive: weakref.WeakSet[SessionLike] = weakref.WeakSet()
-_abandoned: list[SessionLike] = []  # a forked process keeps its parent's: closing one waits for its threads
 
 
 def _after_fork() -> None:
     global _environment_lock, _shared_lock
     _environment_lock, _shared_lock = threading.Lock(), threading.Lock()
-    _abandoned.extend(_alive)  # also those that only a cycle holds, which the next collection closes
+    # A forked process never closes those of its parent, nor when it exits, as a list would: closing one waits
+    # for its threads. Also those that only a cycle holds, which the next collection would close.
+    for session in _alive:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(session))
 
 
 if hasattr(os, "register_at_fork"):

@@ -3,6 +3,8 @@
 import gc
 import multiprocessing
 import os
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -222,3 +224,22 @@ def test_a_forked_process_closes_no_session_of_its_parent() -> None:
     code = child.exitcode
     child.kill()
     assert code == 0
+
+
+@pytest.mark.processes
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_process_ends_with_the_sessions_of_its_parent() -> None:
+    """As a server's worker does, whose master opened a model or a step; it never ended."""
+    program = """
+import os, signal, sys, time
+import numpy as np, lite
+lite.jit(lambda x: np.tanh(x @ x).sum(), threads=2)(np.ones((512, 512)))
+time.sleep(0.2)
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    sys.exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    run = [sys.executable, "-W", "ignore", "-c", program]
+    assert subprocess.run(run, capture_output=True, text=True, timeout=120).stdout == "7\n"
