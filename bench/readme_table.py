@@ -29,7 +29,7 @@ sampled modules {sampled} | [modules](bench/results/nn.md) |
 layers {linear} | [layers](bench/results/layers.md) |
 | gradients of an MLP, a GRU, 64 critics; Adam, beside torch | {mlp}; {gru}; {critics}; {adam} \
 | [grad](bench/results/grad.md) |
-| steps by `lite.jit` beside torch's and TorchRL's | {steps} | [jit](bench/results/jit.md) |
+| steps by `lite.jit` beside torch's and TorchRL's, not compiled | {steps} | [jit](bench/results/jit.md) |
 | `multistep_return` and `MultiStep`; advantages and returns, beside TorchRL | {multistep}; {returns} \
 | [kernels](bench/results/kernels.md) |
 | log-probs, with entropy, sampling, beside torch and Hugging Face | {log_probs}, {entropy}, {sampling} \
@@ -106,7 +106,7 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "operations": ("tensordict", lambda of: str(len(of("")))),
     "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group"))),
     "keys": ("tensordict", lambda of: span(of("^keys of 100$"))),
-    "steps": ("jit", lambda of: span(of("", "^torch"))),
+    "steps": ("jit", lambda of: span(of("", "^(torch|torchrl)$"))),
     "files": ("files", lambda of: span(of("^(?!mapped)"))),  # reads of mapped files are TensorDict's own
     "calls": ("nn", lambda of: span(of("^identity|^3"))),
     "dispatch": ("nn", lambda of: span(of("^dispatch"))),
