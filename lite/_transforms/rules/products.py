@@ -279,6 +279,12 @@ def _onnx_einsum(graph: Graph, *operands: Any, optimize: Any = False, **kwargs: 
                 sizes[name] = size
             if size not in (1, sizes[name]):
                 raise ValueError(f"einsum: the dimension {name!r} has the sizes {sizes[name]} and {size}")
+    for i, (term, x) in enumerate(zip(terms, arrays, strict=True)):
+        # onnxruntime plans the memory of a result by the first size of a letter, also where that is a 1.
+        ones = [at for at, name in enumerate(term) if x.shape[at] == 1 and sizes[name] != 1]
+        if ones:
+            arrays[i] = graph.operand(np.squeeze(x, tuple(ones)))
+            terms[i] = "".join(name for at, name in enumerate(term) if at not in ones)
     shape = [sizes[name] for name in output]
     return graph.emit("Einsum", arrays, shape, dtype, equation=f"{','.join(terms)}->{output}")
 

@@ -151,6 +151,7 @@ def test_einsum() -> None:
         check_graph(
             lambda x, y, equation=equation: np.einsum(equation, x, y), numbers(5, 3), numbers(5, 3, seed=1)
         )
+    check_graph(lambda x: np.floor(np.einsum("ij,ij->ij", x[:, :1], x)), numbers(5, 3))
 
 
 def test_tensordot() -> None:
