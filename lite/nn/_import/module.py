@@ -146,7 +146,10 @@ class GraphModule(Module):
             plain = leaf is None and type(held) is Parameter
             weights.append((number, held.data if plain else owner._tensor(local)))
         if not kwargs and len(args) == len(names):
-            inputs = list(map(self._fitting, names, args))
+            inputs, dtypes, ndarray = [], own["_dtypes"], np.ndarray
+            for name, x in zip(names, args, strict=True):
+                fits = type(x) is ndarray and x.dtype is dtypes[name]
+                inputs.append(x if fits else self._fitting(name, x))
         else:
             inputs = self._by_name(args, kwargs, weights)
         told = own.get("_told_axes")

@@ -10,6 +10,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from importlib import import_module
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -242,6 +243,7 @@ class Step:
         label: its name and operator, for messages.
         op: its operator; empty for a domain other than ONNX's.
         done: indices of values that no later step reads.
+        read: gives several inputs from all values, in the time that a small product takes; None for one.
     """
 
     run: Run
@@ -250,6 +252,19 @@ class Step:
     label: str
     op: str = ""
     done: tuple[int, ...] = ()
+    read: Callable[[Any], tuple[Any, ...]] | None = field(init=False, default=None)
+
+    def __post_init__(self) -> None:
+        self.read_from(self.inputs)
+
+    def read_from(self, inputs: tuple[int, ...]) -> None:
+        """Read other values."""
+        self.inputs = inputs
+        self.read = None if len(inputs) == 1 else itemgetter(*inputs) if inputs else _none_of
+
+
+def _none_of(values: Any) -> tuple[Any, ...]:
+    return ()
 
 
 def operator(*names: str, domain: str = "") -> Callable[[F], F]:

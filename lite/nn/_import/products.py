@@ -28,11 +28,12 @@ simple(matmul, "MatMul")
 @operator("Gemm")
 def _gemm(spec: Spec) -> Run:
     alpha, beta = spec.get("alpha", 1.0), spec.get("beta", 1.0)
-    turn_a, turn_b = spec.get("transA", 0), spec.get("transB", 0)
+    turn_a, turn_b, plain = spec.get("transA", 0), spec.get("transB", 0), alpha == beta == 1.0
 
     def run(a: Array, b: Array, c: Array | None = None) -> Array:
         a = a.swapaxes(0, 1) if turn_a else a
-        if alpha == beta == 1.0 and is_floating(b.dtype) and (c is None or c.ndim == 1):
+        floats = b.dtype.kind == "f" or is_floating(b.dtype)
+        if plain and floats and (c is None or c.ndim == 1):
             return linear(a, b if turn_b else b.swapaxes(0, 1), c)
         out = matmul(a, b.swapaxes(0, 1) if turn_b else b)
         if alpha != 1.0:

@@ -92,25 +92,22 @@ class Program:
 
 def _run(steps: Iterable[Step], values: list[Any] | dict[int, Any]) -> None:
     """Compute steps in order, from and into the values."""
-    limited = is_limited()
+    limited, ndarray = is_limited(), np.ndarray
     for step in steps:
         if limited:
             check_time()
-        inputs = step.inputs
+        read = step.read
         try:
-            if len(inputs) == 1:  # most of them: a list would take as long as a small product
-                result = step.run(values[inputs[0]])
-            else:
-                result = step.run(*[values[i] for i in inputs])
+            result = step.run(values[step.inputs[0]]) if read is None else step.run(*read(values))
         except Exception as error:
             error.add_note(f"in the node {step.label}")
             raise
         outputs = step.outputs
         if type(outputs) is int:
-            values[outputs] = result if type(result) is np.ndarray else _array(result)
+            values[outputs] = result if type(result) is ndarray else _array(result)
         else:
             for number, value in zip(outputs, result, strict=False):  # type: ignore[arg-type]
-                values[number] = value if type(value) is np.ndarray else _array(value)
+                values[number] = value if type(value) is ndarray else _array(value)
         for number in step.done:
             values[number] = None
 
@@ -427,7 +424,7 @@ def _place_captures(program: Program, captured: Mapping[str, int]) -> None:
     program.weights = {name: new[i] for name, i in program.weights.items()}
     program.outputs = tuple(new[i] for i in program.outputs)
     for step in program.steps:
-        step.inputs = tuple(new[i] for i in step.inputs)
+        step.read_from(tuple(new[i] for i in step.inputs))
         one = type(step.outputs) is int
         step.outputs = new[step.outputs] if one else tuple(new[i] for i in step.outputs)  # type: ignore[index, union-attr]
 
