@@ -63,7 +63,7 @@ class StepBinding:
             seen where the input is bound again.
     """
 
-    def __init__(self, session: Any, gpu: int | None = None, copies: bool = False) -> None:
+    def __init__(self, session: Any, gpu: int | None, copies: bool) -> None:
         self._binding = PointerBinding(session)
         self._device = self._binding.device("cpu", 0)
         self._gpu = None if gpu is None else (gpu, self._binding.device("cuda", gpu))

@@ -42,7 +42,7 @@ class _Cell(Module):
     def reset_parameters(self, rng: Rng = None) -> None:
         """Redraw all parameters from U(-1/√hidden_size, 1/√hidden_size), in place."""
         rng = np.random.default_rng(rng)
-        bound = 1.0 / math.sqrt(self.hidden_size) if self.hidden_size > 0 else 0.0
+        bound = 1.0 / math.sqrt(max(self.hidden_size, 1))
         for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh"):
             fill_uniform(self._held(name), bound, rng)
 

@@ -24,6 +24,7 @@ def test_lines_and_dots_are_where_their_numbers_say() -> None:
     np.testing.assert_allclose(points[:, 1], bottom - (bottom - top) * np.array([0.2, 0.4]), atol=0.06)
     assert len(re.findall("<circle", svg)) == 1  # a token without reward has no dot
     assert "sample 0, token 1: reward 0.4" in svg
+    assert ">token</text>" in svg
     assert "reward 0.4, return 0.4000" in html
     assert "3-step returns, gamma 0.5" in html
 

@@ -69,12 +69,16 @@ def test_hovering_tells_what_was_most_probable(tmp_path: Path) -> None:
 def test_hostile_texts_and_conversations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hostile = "</script><script>alert(1)</script>"
     turns = [{"role": hostile, "content": hostile}, {"role": "assistant", "content": hostile}]
-    html = page_of(tmp_path, [{"messages": turns}, {"prompt": hostile, "response": "é 😀\n"}], "--json")
+    ids = Tokenizer.from_pretrained(MODEL).encode("a prompt of ids")
+    rows: list[dict[str, object]] = [{"messages": turns}, {"prompt": hostile, "response": "é 😀\n"}]
+    html = page_of(tmp_path, [*rows, {"prompt_ids": ids, "response_ids": ids[1:]}], "--json")
     assert "<script" not in html
     assert unescape(html).count(f"{hostile}: {hostile}") == 1
     assert "line 1: log-prob" in html
     assert "line 2: log-prob" in html
-    assert len(capsys.readouterr().out.splitlines()) == 2  # what is printed stays what it was
+    assert "a prompt of ids</div>" in html
+    assert html.count(hostile.replace("<", "&lt;").replace(">", "&gt;")) >= 2
+    assert len(capsys.readouterr().out.splitlines()) == 3  # what is printed stays what it was
 
 
 def test_long_files_are_cut_and_counted(tmp_path: Path) -> None:

@@ -144,7 +144,7 @@ def test_a_line_may_hold_several_responses(tmp_path: Path) -> None:
 
 
 def test_marks_of_the_encoding_and_numbers_that_are_nearly_zero(tmp_path: Path) -> None:
-    line = "\ufeff" + json.dumps({"prompt_ids": [0], "response_ids": [1], "logprobs": [1e-9]})
+    line = "\ufeff" + json.dumps({"prompt_ids": [0], "response_ids": [2**31 - 1], "logprobs": [1e-9]})
     rows = read_log_probs(write(tmp_path, line, line))
     assert [(row.prompt_ids.tolist(), row.log_probs.tolist()) for row in rows] == [([0], [0.0])] * 2
 

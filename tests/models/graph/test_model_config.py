@@ -143,6 +143,16 @@ def test_either_half_of_a_pair_names_both() -> None:
             assert (other.graph, other.prompts) == (config.graph, config.prompts), name
 
 
+def test_either_half_of_a_pair_of_a_variant(tmp_path: Path) -> None:
+    for suffix in ("", "_q4"):
+        for half in ("decoder_with_past_model", "decoder_model"):
+            shutil.copy(MODELS / "optimum-gpt2-pair" / f"{half}.onnx", tmp_path / f"{half}{suffix}.onnx")
+    for half in ("decoder_with_past_model", "decoder_model"):
+        config = ModelConfig.from_directory(tmp_path / f"{half}_q4.onnx")
+        assert config.graph.name == "decoder_with_past_model_q4.onnx"
+        assert config.prompts == tmp_path / "decoder_model_q4.onnx"
+
+
 def test_half_of_a_pair_stands_alone(tmp_path: Path) -> None:
     shutil.copy(MODELS / "optimum-gpt2-pair" / "decoder_with_past_model.onnx", tmp_path)
     config = ModelConfig.from_directory(tmp_path)
