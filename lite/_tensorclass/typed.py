@@ -88,9 +88,6 @@ class TypedTensorDict(TensorDictBase):
     _tensordict: Any
     _shadow: ClassVar[bool] = False
     _frozen: ClassVar[bool] = False
-    _autocast: ClassVar[bool] = False
-    _nocast: ClassVar[bool] = False
-    _tensor_only: ClassVar[bool] = False
     __expected_keys__: ClassVar[frozenset[str]] = frozenset()
     __required_keys__: ClassVar[frozenset[str]] = frozenset()
     __optional_keys__: ClassVar[frozenset[str]] = frozenset()

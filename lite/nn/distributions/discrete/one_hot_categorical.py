@@ -58,11 +58,6 @@ class OneHotMixin(Categorical):
         probs: NDArray[Any] = self.mean
         return as_array(probs * (1 - probs))
 
-    @property
-    def deterministic_sample(self) -> NDArray[np.int64]:
-        """The mode."""
-        return self.mode
-
     support = OneHot()
 
 
