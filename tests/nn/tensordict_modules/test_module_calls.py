@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
 
 from lite import TensorDict, lazy_stack, nn
 from lite.nn import TensorDictModule as Mod
@@ -22,57 +21,6 @@ def value(td: Any, key: Any = "b") -> int:
 
 
 class TestChangesAreSeen:
-    def test_hooks(self) -> None:
-        module = one()
-        module(TensorDict(a=0))
-        with module.register_forward_hook(lambda m, args, out: out.set("b", 7)):
-            assert value(module(TensorDict(a=0))) == 7
-        with module.register_forward_pre_hook(lambda m, args: TensorDict(a=5)):
-            assert value(module(TensorDict(a=0))) == 6
-        assert value(module(TensorDict(a=0))) == 1
-
-    def test_keys(self) -> None:
-        module = one()
-        module(TensorDict(a=0))
-        module.in_keys[0] = "c"
-        assert value(module(TensorDict(a=0, c=5))) == 6
-        module.out_keys[0] = "d"
-        assert value(module(TensorDict(c=5)), "d") == 6
-        assert module(c=np.ones(1)) == [2]
-        module.in_keys = ["e"]
-        assert value(module(TensorDict(e=1)), "d") == 2
-        assert module(e=np.array([1])) == [2]
-
-    def test_attributes(self) -> None:
-        for name, setting, expected in [
-            ("inplace", False, ["b"]),
-            ("inplace", "empty", ["b"]),
-            ("module", lambda x: x - 1, ["a", "b"]),
-            ("method_kwargs", {"k": 3}, None),
-        ]:
-            with noting(name, setting, expected):
-                module = Mod(lambda x, k=1: x + k, ["a"], ["b"])
-                module(TensorDict(a=0))
-                setattr(module, name, setting)
-                out = module(TensorDict(a=0))
-                assert value(out) == {"module": -1, "method_kwargs": 3}.get(name, 1)
-                assert expected is None or list(out.keys()) == expected
-
-    def test_the_payload(self) -> None:
-        module = Mod(nn.Identity(), ["a"], ["b"])
-        assert value(module(TensorDict(a=3))) == 3
-
-        class Plus(nn.Module):
-            def forward(self, x: Any) -> Any:
-                return x + 1
-
-        module.add_module("module", Plus())
-        assert value(module(TensorDict(a=3))) == 4
-        module.module.register_forward_hook(lambda m, args, out: out * 2)
-        assert value(module(TensorDict(a=3))) == 8
-        module.forward = lambda td: td.set("b", -1)
-        assert value(module(TensorDict(a=3))) == -1
-
     def test_selection_and_skipping(self) -> None:
         module = Mod(lambda x: (x + 1, x + 2), ["a"], ["b", "c"])
         assert value(module(TensorDict(a=0)), "c") == 2
@@ -95,14 +43,6 @@ class TestChangesAreSeen:
         assert list(seq(TensorDict(z=0)).keys()) == ["z"]
         seq.inplace = "empty"
         assert set(seq(TensorDict(a=0)).keys()) == {"b", "d", "e"}
-
-
-def test_an_overridden_forward_is_called() -> None:
-    class Doubled(Mod):
-        def forward(self, tensordict: Any) -> Any:  # type: ignore[override]
-            return super().forward(tensordict).set("twice", 2)
-
-    assert value(Doubled(lambda x: x, ["a"], ["b"])(TensorDict(a=1)), "twice") == 2
 
 
 def test_other_containers() -> None:
