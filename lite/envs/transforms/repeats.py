@@ -13,7 +13,7 @@ _TRIALS = 10  # episodes that may end before the steps of NoopResetEnv are made
 
 
 class FrameSkipTransform(EnvironmentTransform):
-    """Repeats each action, and sums the rewards.
+    """Repeats each action, up to the end of an episode, and sums the rewards.
 
     Args:
         frame_skip: how many steps an action is taken for.
@@ -44,11 +44,21 @@ class FrameSkipTransform(EnvironmentTransform):
         parent = self.parent
         if parent is None:
             return self.forward(tensordict)
-        key = parent.reward_key
+        key, states = parent.reward_key, parent.done_states
         reward = np.asarray(next_tensordict.get(key))
         for _ in range(self.frame_skip - 1):
-            next_tensordict = parent._step(tensordict)
-            reward = reward + next_tensordict.get(key)
+            states.complete(next_tensordict)
+            ended = states.ended(next_tensordict)
+            if ended is not None and ended.all():
+                break
+            following = parent._step(tensordict)
+            more = following.get(key)
+            if ended is not None and ended.any():  # of several environments, these stay as they ended
+                states.complete(following)
+                goes_on = ~ended[..., 0]
+                following = following.where(goes_on, next_tensordict)
+                more = np.where(goes_on.reshape(goes_on.shape + (1,) * (more.ndim - goes_on.ndim)), more, 0)
+            next_tensordict, reward = following, reward + more
         return next_tensordict.set(key, reward)
 
 

@@ -1,5 +1,7 @@
+import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.counting_env import CountingEnv
 from helpers.transformed import Steps
 
 from lite import TensorDict
@@ -21,6 +23,27 @@ def test_rewards_are_summed_after_what_is_before():
     # Of rewards 1, 2, ... each twice and one more.
     assert td["next", "reward"].ravel().tolist() == [2 * 6 + 3, 2 * 15 + 3]
     assert td["next", "x"].ravel().tolist() == [3, 6]
+
+
+class Once(CountingEnv):
+    """Tells that an episode ended at its last step alone."""
+
+    def _step(self, tensordict):
+        out = super()._step(tensordict)
+        return out.set("done", self.count == self.limits)
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+def test_nothing_is_repeated_behind_an_end(batch):
+    """Its reward does not count, and the end is not lost."""
+    env = TransformedEnv(Once(batch, limit=2), FrameSkipTransform(4))
+    for _ in range(2):
+        td = env.reset().set("action", np.ones((*batch, 1), np.float32))
+        after = env.step(td)["next"]
+        expected = np.minimum(env.base_env.limits, 4)
+        np.testing.assert_array_equal(after["observation"], expected)
+        np.testing.assert_array_equal(after["reward"], expected)
+        assert after["done"].all()
 
 
 def test_what_is_before_sees_each_step():
