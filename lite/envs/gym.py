@@ -42,7 +42,7 @@ class GymWrapper(EnvBase):
         from_pixels: observe rendered frames, "pixels" uint8 (height, width, 3), unless it
             observes frames by itself; needs `render_mode`.
         pixels_only: observe nothing else.
-        frame_skip: take each action so many times, and sum the rewards.
+        frame_skip: take each action so many times, or until one of the episodes ends, and sum the rewards.
         device, allow_done_after_reset, run_type_checks: as for `EnvBase`.
 
     Attributes:
