@@ -369,8 +369,10 @@ def _item_type(kind: Any) -> Any:
 
 def _contents(column: Any) -> Any:
     """The bytes of a column of encoded images; None of another column."""
-    fields = getattr(column.type, "names", ())
-    return column.field("bytes") if "bytes" in fields else None
+    import pyarrow.types as types
+
+    has = types.is_struct(column.type) and column.type.get_field_index("bytes") >= 0
+    return column.field("bytes") if has else None
 
 
 def _numbers(column: Any, where: str) -> NDArray[Any]:
