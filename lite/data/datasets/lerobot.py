@@ -54,7 +54,8 @@ def lerobot_to_memmap(
 
     Args:
         source: the folder of the data set, with `meta/info.json` and `data/`; versions 2.0 and 2.1 (a
-            file for each episode) and 3.0 (files of many).
+            file for each episode) and 3.0 (files of many). Of Hugging Face's, one that was downloaded to a
+            `local_dir`: the cache has links.
         folder: where to write; there must be nothing yet. The result is mapped there, and locked.
         images: the names of images (PNG, JPEG) and videos (mp4) to decode, such as "observation.images.top";
             True for all of them. Needs the extra `video`: ffmpeg reads the videos.
