@@ -9,8 +9,19 @@ _KERNELS = Path(__file__).parents[1]
 
 @functools.cache
 def digest() -> str:
-    """The digest of the files here that are compiled, and of the compiler options."""
-    return digest_of(_KERNELS)
+    """The digest of the files here that are compiled, and of the compiler options.
+
+    Raises:
+        FileNotFoundError: this package is in a zip archive, or was frozen without its files.
+    """
+    try:
+        return digest_of(_KERNELS)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"compiled kernels need lite as files, but {error.filename!r} cannot be read ({error.strerror}): "
+            "unpack the archive, or freeze with `pyinstaller --collect-all lite`; LITE_KERNELS=numpy in the "
+            "environment runs them on NumPy"
+        ) from None
 
 
 def digest_of(kernels: Path) -> str:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from helpers.cases import raises
 
 from lite.kernels.backends import sources
 
@@ -23,3 +24,8 @@ def test_the_digest_tells_sources_apart(tmp_path: Path, monkeypatch: pytest.Monk
     assert sources.digest() in seen  # a public function is not compiled
     sources.digest.cache_clear()
     assert len(seen) == 9
+
+
+def test_a_zip_archive_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_KERNELS", tmp_path / "lite.whl" / "lite" / "kernels")
+    raises(FileNotFoundError, "need lite as files, but .*unpack the archive", sources.digest.__wrapped__)
