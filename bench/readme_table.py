@@ -20,8 +20,8 @@ DASH = "-"
 HEAD = "| what | times faster | table |\n|---|---|---|\n"
 # The braces hold what `numbers` has under that name.
 LINES = """\
-| TensorDict beside tensordict 0.15.3 | {td}, the mean of {operations} operations; {flat} with five leaves; \
-keys of 100 entries {keys} | [tensordict](bench/results/tensordict.md) |
+| TensorDict beside tensordict 0.15.3 | {td}, the geometric mean of {operations} operations; {flat} with \
+five leaves; keys of 100 entries {keys} | [tensordict](bench/results/tensordict.md) |
 | files beside tensordict | {files} | [files](bench/results/files.md) |
 | calls of modules, dispatch, `to_module` beside tensordict.nn 0.15.3 | {calls}; {dispatch}; {to_module}; \
 sampled modules {sampled} | [modules](bench/results/nn.md) |
@@ -55,9 +55,16 @@ def about(name: str, folder: Path = RESULTS) -> dict[str, Any]:
 
 
 def ratios(
-    name: str, cases: str, against: str = "", column: str = "case", folder: Path = RESULTS
+    name: str,
+    cases: str,
+    against: str = "",
+    column: str = "case",
+    folder: Path = RESULTS,
+    but: str = "(?!)",
 ) -> list[float]:
     """How many times faster lite is in the cases whose names match, beside the alternatives that match.
+
+    Cases whose names match `but` are left out.
 
     Raises:
         LookupError: no row matches, or none of them was measured.
@@ -66,7 +73,9 @@ def ratios(
     measured = [
         row.get("ratio", math.nan)
         for row in rows(name, folder)
-        if re.search(cases, str(row.get(column, ""))) and re.search(against, str(row.get("against", "")))
+        if re.search(cases, str(row.get(column, "")))
+        and re.search(against, str(row.get("against", "")))
+        and not re.search(but, str(row.get("case", "")))
     ]
     measured = [ratio for ratio in measured if ratio > 0]  # NaN where something was not measured
     if not measured:
@@ -97,14 +106,17 @@ def mean(values: list[float]) -> str:
 
 
 Ratios = Callable[..., list[float]]
+_CONVERTS = (
+    "NumPy array|^numpy"  # lite's leaves, which tensordict has to make tensors of, or these of tensors
+)
 _ESTIMATORS = "^(gae|td_lambda_return|vtrace|reward_to_go)"
 
 
 # What stands in the braces of LINES: whose results it is of, and how it comes from their ratios.
 FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
-    "td": ("tensordict", lambda of: mean(of(""))),
-    "operations": ("tensordict", lambda of: str(len(of("")))),
-    "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group"))),
+    "td": ("tensordict", lambda of: mean(of("", but=_CONVERTS))),
+    "operations": ("tensordict", lambda of: str(len(of("", but=_CONVERTS)))),
+    "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group", but=_CONVERTS))),
     "keys": ("tensordict", lambda of: span(of("^keys of 100$"))),
     "steps": ("jit", lambda of: span(of("", "^(torch|torchrl)$"))),
     "files": ("files", lambda of: span(of("^(?!mapped)"))),  # reads of mapped files are TensorDict's own

@@ -54,7 +54,7 @@ def test_figures_stand_beside_those_of_the_readme(full, tiny, capsys, tmp_path):
     first, second = out.splitlines()[:6][::3], out.splitlines()[:6][2::3]
     assert first[0].startswith("TensorDict beside tensordict")
     assert second[0].startswith(
-        "  found   7, the mean of 3 operations; 7 with five leaves; keys of 100 entries -"
+        "  found   7, the geometric mean of 3 operations; 7 with five leaves; keys of 100 entries -"
     )
     assert "(torch 1.0, not 2" in second[0]
     assert second[0].endswith("; under a load of 9)")
@@ -64,7 +64,7 @@ def test_figures_stand_beside_those_of_the_readme(full, tiny, capsys, tmp_path):
     assert full.main(["--compare", str(output)]) == 0
     assert capsys.readouterr().out == out
     assert full.main(["tensordict", "--rounds", "3", "--output", str(output)]) == 0
-    assert "  found   3, the mean" in capsys.readouterr().out
+    assert "  found   3, the geometric mean" in capsys.readouterr().out
     rows = json.loads((output / "scripts.json").read_text())["rows"]
     assert [(row["script"], row["rounds"]) for row in rows] == [("llm", None), ("tensordict", "3")]
 
