@@ -124,6 +124,7 @@ class GraphModule(Module):
         self.input_names = tuple(x.name for x in source.inputs)
         self.output_names = tuple(x.name for x in source.graph.outputs)
         self._dtypes = {x.name: _float_dtype(x, source.compute_dtype) for x in source.graph.inputs}
+        self._has_fixed_rows = any(map(_fixed_rows, source.inputs))
         for name in sorted(source.weights, key=lambda name: name.count("."), reverse=True):
             owner, local = _owner(self, name)
             owner.register_parameter(local, Parameter(arrays[name], requires_grad=trained[name]))
@@ -136,7 +137,8 @@ class GraphModule(Module):
 
         Raises:
             TypeError: an input is missing, given twice or unknown.
-            ValueError: an output lacks the batch that inputs have beyond the graph's dimensions.
+            ValueError: an output lacks the batch that inputs have beyond the graph's dimensions, or has as
+                many rows as a graph of fixed sizes says where inputs have others.
         """
         own = self.__dict__  # attribute access is slow on a class that has __getattr__
         program, names = own["_source"].program, own["input_names"]
@@ -153,11 +155,34 @@ class GraphModule(Module):
         else:
             inputs = self._by_name(args, kwargs, weights)
         told = own.get("_told_axes")
-        if told is None and not _differ(inputs, own["_source"].ranks):
-            found = program(inputs, weights, own["checkpoint"])
-        else:
-            found = self._in_rows(inputs, weights, told)
+        try:
+            if told is None and not _differ(inputs, own["_source"].ranks):
+                found = program(inputs, weights, own["checkpoint"])
+            else:
+                found = self._in_rows(inputs, weights, told)
+        except ValueError as error:
+            if own["_has_fixed_rows"]:
+                error.add_note(f"the graph is of the sizes {dict(_sizes(own['_source'].inputs))}")
+            raise
+        if own["_has_fixed_rows"]:
+            self._check_rows(inputs, found)
         return found[0] if len(found) == 1 else tuple(found)
+
+    def _check_rows(self, inputs: list[Any], outputs: list[Any]) -> None:
+        """Raise ValueError where an output has the shape of the graph, and inputs have other rows."""
+        before, given = set(), set()
+        for tensor, x in zip(self._source.inputs, inputs, strict=True):
+            rows = _fixed_rows(tensor)
+            if rows and is_array(x) and x.ndim and int(x.shape[0]) != rows:
+                before.add(rows)
+                given.add(int(x.shape[0]))
+        for tensor, y in zip(self._source.graph.outputs, outputs, strict=True):
+            rows = _fixed_rows(tensor)
+            if rows in before - given and tuple(map(int, y.shape)) == tensor.shape:
+                raise ValueError(
+                    f"the output {tensor.name!r} has {rows} rows for {max(given)} of the inputs: the graph "
+                    f"is of a batch of {rows}, and folds others into it. Export it with a dynamic batch."
+                )
 
     def _in_rows(
         self, inputs: list[Any], weights: list[tuple[int, Any]], told: dict[str, int | None] | None
@@ -276,6 +301,12 @@ class GraphModule(Module):
 
 def _sizes(values: Iterable[Value]) -> list[tuple[str, tuple[int | str | None, ...]]]:
     return [(x.name, x.shape or ()) for x in values]
+
+
+def _fixed_rows(value: Value) -> int:
+    """The first size of a value if its shape says one, else 0."""
+    first = value.shape[0] if value.shape else 0
+    return first if isinstance(first, int) else 0
 
 
 def _rank(value: Value, axes: Mapping[str, int | None]) -> int | None:

@@ -71,6 +71,28 @@ def test_fresh_layers_that_an_exporter_joined_are_told() -> None:
     nn.from_onnx(layers(("w", "b"), ("w", "b")))
 
 
+def test_a_batch_that_a_graph_of_fixed_sizes_folds_is_refused() -> None:
+    """Exporters write the size of their example into shapes; of what has none any batch is computed."""
+    nodes = [
+        writer.node("Reshape", "", ["x", "shape"], ["h"], {}),
+        writer.node("ReduceMean", "", ["h"], ["y"], {"keepdims": 0, "axes": [1]}),
+        writer.node("Relu", "", ["x"], ["z"], {}),
+    ]
+    given = [writer.value("x", np.dtype(np.float32), [1, 6])]
+    results = [writer.value(name, np.dtype(np.float32), [1, n]) for name, n in (("y", 3), ("z", 6))]
+    shape = writer.tensor("shape", np.array([1, -1, 3]))
+    model = writer.model(writer.graph("graph", nodes, [shape], given, results), 13, ("tests", ""))
+    net, rows = nn.from_onnx(model), np.ones((2, 6), np.float32)
+    assert [y.shape for y in net(rows[:1])] == [(1, 3), (1, 6)]
+    for call in (net, jit(net)):
+        raises(ValueError, r"output 'y' has 1 rows for 2 of the inputs.*dynamic batch", call, rows)
+    assert jit(nn.from_onnx(model, outputs=["z"]))(rows).shape == (2, 6)
+    assert net(np.ones((1, 9), np.float32))[0].shape == (1, 3)
+    with pytest.raises(ValueError, match="cannot reshape") as info:
+        net(np.ones((1, 7), np.float32))
+    assert info.value.__notes__[-1] == "the graph is of the sizes {'x': (1, 6)}"
+
+
 def test_inputs_by_position_and_name() -> None:
     net = nn.from_onnx(chain("w"))
     np.testing.assert_array_equal(net(x=X), net(X))
