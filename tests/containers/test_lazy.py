@@ -232,3 +232,12 @@ def test_entries_are_taken_from_all_parts() -> None:
     assert [list(part.keys()) for part in stack.tensordicts] == [["b"], ["b"]]
     with pytest.raises(KeyError, match="a"):
         del stack["a"]
+
+
+def test_entries_of_a_nested_stack_are_removed_from_the_parts_that_have_them():
+    td = TensorDict(n=lazy_stack([TensorDict(a=1, b=2), TensorDict(a=3)]))
+    td.del_(("n", "b"))
+    assert [list(part.keys()) for part in td["n"].tensordicts] == [["a"], ["a"]]
+    raises(KeyError, "b", td.del_, ("n", "b"))
+    td.del_(("n", "a"))
+    assert td["n"].is_empty()

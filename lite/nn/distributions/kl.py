@@ -309,8 +309,6 @@ def _mean_log(p: Any) -> Array:
             return digamma(p.concentration1) - digamma(p.concentration1 + p.concentration0)
         case Exponential():
             return -EULER - np.log(p.rate)
-        case Gamma():
-            return digamma(p.concentration) - np.log(p.rate)
         case Pareto():
             return np.log(p.scale) + 1 / p.alpha
         case _:

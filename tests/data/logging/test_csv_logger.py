@@ -104,3 +104,11 @@ def test_the_folder_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str
     logger.log_scalar("a", 1.0)
     logger.print_log_dir()
     assert capsys.readouterr().out == f"{tmp_path / 'run' / 'scalars' / 'a.csv'} 6\n"
+
+
+def test_repr(tmp_path: Path) -> None:
+    logger = CSVLogger("run", str(tmp_path))
+    assert (
+        repr(logger)
+        == f"CSVLogger(exp_name=run, experiment=CSVExperiment(log_dir={logger.experiment.log_dir}))"
+    )

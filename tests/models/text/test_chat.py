@@ -5,7 +5,13 @@ import numpy as np
 import pytest
 
 from lite.models.text.builtin_templates import BUILT_IN, add_chat_template
-from lite.models.text.chat import blanks_around_content, encode_messages, parser_name, render_messages
+from lite.models.text.chat import (
+    blanks_around_content,
+    encode_chats,
+    encode_messages,
+    parser_name,
+    render_messages,
+)
 from lite.models.text.tokenizer import Tokenizer
 
 Make = Callable[..., Tokenizer]
@@ -90,3 +96,10 @@ def test_what_is_rendered_to_learn_of_a_template_warns_of_nothing() -> None:
         warnings.simplefilter("always")
         blanks_around_content(chat_template="{{ messages[-1].content }}", tools=[{"name": "add"}])
     assert told == []
+
+
+def test_nothing_to_encode_and_no_blanks_of_a_template_that_refuses(
+    byte_tokenizer: Callable[..., Tokenizer],
+) -> None:
+    assert encode_chats([], tokenizer=byte_tokenizer()) == []
+    assert blanks_around_content(chat_template="{{ raise_exception('no') }}") == ("", "")

@@ -40,6 +40,8 @@ LANGUAGE: list[tuple[str, Rendered]] = [
     ),
     ("{{ 'a\nb' | indent(2) }}", Rendered("a\n  b", ())),
     ("{{ 7 % 4 }}{{ 2 ** 3 }}{{ '=' * 3 }}", Rendered("38===", ())),
+    ("{{ 'a b' | urlencode }}{{ 'abc' | list | length }}", Rendered("a%20b3", ())),
+    ("{% set ns = namespace(a=['x']) %}{{ [ns.a] == [['x']] }}{{ ns == ns }}", Rendered("TrueTrue", ())),
     ("{{ 65536 ** 1 }} {{ 2 ** 64 }} {{ 2 ** -1 }}", Rendered("65536 18446744073709551616 0.5", ())),
     ("{{ [1, 2] | sum(start=3) }}{{ [{'a': 1}] | sum('a', 2) }}", Rendered("63", ())),
 ]

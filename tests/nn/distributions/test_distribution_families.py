@@ -350,3 +350,7 @@ def test_small_parts_of_families() -> None:
     np.testing.assert_array_equal(certain, [[0, 1], [1, 0]])
     inverse = d.TanhTransform().inv
     np.testing.assert_allclose(inverse.inv(np.array(0.5)), np.tanh(0.5))
+
+
+def test_perplexity() -> None:
+    np.testing.assert_allclose(d.Categorical(probs=np.full((2, 4), 0.25)).perplexity(), [4, 4])

@@ -35,6 +35,13 @@ CASES = [
         {"K": 30, "N": 6, "block_size": 16},
         MICROSOFT,
     ),
+    Case(
+        "MatMulNBits",
+        [numbers(3, 30), bits(6, 16), np.float32(numbers(12))],
+        {"K": 30, "N": 6, "block_size": 16},
+        MICROSOFT,
+        has_values=False,
+    ),
     Case("GatherBlockQuantized", [bits(3, 128), np.array([2, 0]), np.float32(numbers(3, 2))], {}, MICROSOFT),
     Case(
         "GatherBlockQuantized",

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import optim
@@ -46,3 +46,15 @@ def test_a_cycle_that_follows_another_schedule_begins_at_its_first_rate():
         schedule.step()
         np.testing.assert_allclose(schedule.get_last_lr(), expected.get_last_lr())
         expected.step()
+
+
+def test_steps_of_a_cycle_by_epochs():
+    made = [optim.SGD([lite.nn.Parameter(np.zeros(1))], 0.1, momentum=0.9) for _ in range(2)]
+    cycles = optim.OneCycleLR(made[0], 1.0, epochs=2, steps_per_epoch=3), optim.OneCycleLR(made[1], 1.0, 6)
+    for _ in range(5):
+        assert cycles[0].get_last_lr() == cycles[1].get_last_lr()
+        for cycle in cycles:
+            cycle.step()
+    for steps in ({}, {"epochs": 2}, {"steps_per_epoch": 3}, {"epochs": 0, "steps_per_epoch": 3}):
+        raises(ValueError, "total_steps must be given|epochs", optim.OneCycleLR, made[0], 1.0, **steps)
+    raises(ValueError, "steps_per_epoch", optim.OneCycleLR, made[0], 1.0, epochs=1, steps_per_epoch=0)

@@ -4,6 +4,8 @@ import itertools
 import math
 
 import numpy as np
+from helpers.graphs import check as check_graph
+from helpers.graphs import numbers
 
 from lite._transforms.graphs.sizes import Size, primes
 
@@ -32,3 +34,8 @@ def test_they_are_numbers_to_all_others() -> None:
 def test_primes() -> None:
     np.testing.assert_equal(list(itertools.islice(primes(0), 6)), [2, 3, 5, 7, 11, 13])
     np.testing.assert_equal(next(primes(200)), 211)
+
+
+def test_numbers_over_a_size_are_computed() -> None:
+    for function in (lambda x: x * (2 / x.shape[0]), lambda x: x * -(1 / x.shape[0])):
+        check_graph(function, numbers(5, 3))

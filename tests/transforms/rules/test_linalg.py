@@ -168,3 +168,9 @@ def test_graphs_solve_and_decompose() -> None:
     np.testing.assert_allclose(mapped, np.linalg.solve(positive, right)[..., 0], rtol=1e-9)
     with pytest.raises(NotImplementedError, match=r"numpy\.linalg\.inv .*: a dynamic size"):
         check_graph(np.linalg.inv, positive, axes={0: {1: "n", 2: "n"}})
+
+
+def test_ranks_of_vectors() -> None:
+    rows = np.array([[0.0, 2.0], [0.0, 0.0]])
+    np.testing.assert_array_equal(lite.vmap(np.linalg.matrix_rank)(rows), [1, 0])
+    np.testing.assert_array_equal(lite.vmap(lambda x: x.dot(x))(rows), [4, 0])
