@@ -8,7 +8,7 @@ import pytest
 from helpers.cases import raises
 
 from lite import TensorDict
-from lite.data import Collector, Unbounded
+from lite.data import Collector, Composite, Unbounded
 from lite.envs import BaseInfoDictReader, GymEnv, GymWrapper, check_env_specs, default_info_dict_reader
 
 
@@ -102,3 +102,10 @@ def test_a_reader_must_be_callable() -> None:
     env = GymEnv("CartPole-v1")
     raises(TypeError, "info_dict_reader must be callable or None, got int", env.set_info_dict_reader, 3)
     assert "observation" in env.rollout(2)  # as before
+
+
+def test_a_composite_spec_is_copied() -> None:
+    spec = Composite(speed=Unbounded(()))
+    reader = default_info_dict_reader(spec=spec)
+    assert reader.info_spec == spec
+    assert reader.info_spec is not spec

@@ -210,3 +210,8 @@ def test_plain_arrays_in_place_of_those_of_subclasses(tmp_path: Path, wrap: Any)
             assert (type(old[key]), type(new[key])) == (lite.MemoryMappedTensor, np.ndarray)
             assert np.shares_memory(old[key], new[key])
         assert (new["s"], type(new.get("table"))) == ("text", type(old.get("table")))
+
+
+def test_without_a_gpu_there_is_none():
+    for args, name in (((), "'cuda'"), ((1,), "'cuda:1'")):
+        raises(RuntimeError, name, TensorDict(a=1.0).cuda, *args)

@@ -109,3 +109,10 @@ def test_values_of_one_element():
     vectors = MultiOneHot([1, 2], (2, 3)).enumerate()
     np.testing.assert_array_equal(vectors, [[[1, 1, 0], [1, 1, 0]], [[1, 0, 1], [1, 0, 1]]])
     raises(NotImplementedError, "values cannot be listed", MultiCategorical([[2, 3], [4, 5]]).enumerate)
+
+
+def test_vectors_have_no_mask_to_list_and_are_indexed_by_rows():
+    raises(NotImplementedError, "masks of a Categorical only", OneHot(3).enumerate, True)
+    np.testing.assert_array_equal(OneHot(3).enumerate(), np.eye(3))
+    assert MultiOneHot([2, 3], (4, 5))[1].shape == (5,)
+    raises(IndexError, "", lambda: MultiOneHot([2, 3], (4, 5))[0, 1])

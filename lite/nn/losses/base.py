@@ -149,6 +149,9 @@ class LossModule(TensorDictModuleBase):
         self._vmap_randomness: str | None = None
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name == "value_estimator":  # as a child module, which assignment makes of it, no one would read it
+            self.make_value_estimator(value)
+            return
         if name in self._schedulable_buffers and isinstance(value, int | float):
             buffer = self.__dict__.get("_buffers", {}).get(name)
             if buffer is not None:
@@ -353,10 +356,6 @@ class LossModule(TensorDictModuleBase):
             self.make_value_estimator()
         found: Any = self._value_estimator
         return found
-
-    @value_estimator.setter
-    def value_estimator(self, value: ValueEstimatorBase) -> None:
-        self._value_estimator = value
 
     def make_value_estimator(self, value_type: Any = None, **hyperparams: Any) -> Self:
         """Choose the estimator of targets and advantages.

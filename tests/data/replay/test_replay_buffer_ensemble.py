@@ -158,3 +158,8 @@ def test_arguments() -> None:
     raises(RuntimeError, "batch_size not specified", lambda: pair().sample())
     raises(ValueError, r"batch_size must be a multiple of the 2 buffers.*got 5", lambda: pair().sample(5))
     raises(RuntimeError, "batch_size", lambda: next(iter(pair())))
+
+
+def test_repr() -> None:
+    both = pair(batch_size=4)
+    assert repr(both) == f"ReplayBufferEnsemble({both[0]!r}, {both[1]!r}, batch_size=4)"

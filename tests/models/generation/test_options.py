@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite.models import GenerationConfig, ModelConfig
 from lite.models.generation.grammar import Grammar
@@ -267,3 +268,10 @@ def test_no_number() -> None:
 
 def test_any_top_k_fits_the_kernel() -> None:
     assert GenerationConfig.from_kwargs({"top_k": 10**30}).top_k == 2**31
+
+
+def test_filler_is_an_id() -> None:
+    assert GenerationConfig.from_kwargs({"pad_token_id": 0}).pad_token_id == 0
+    for wrong in (-1, 1.5):
+        message = "pad_token_id must be an integer of at least 0"
+        raises((TypeError, ValueError), message, GenerationConfig.from_kwargs, {"pad_token_id": wrong})

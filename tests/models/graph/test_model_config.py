@@ -55,6 +55,9 @@ def test_eos_given_as_text_is_resolved_by_the_tokenizer(folder: Path) -> None:
         (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": form}))
         (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [{"id": 11, "content": "<end>"}]}))
         assert ModelConfig.from_directory(folder).eos_token_ids == (11,), form
+        vocabulary = {"a": 3, "<end>": 7, "<pad>": "none"}
+        (folder / "tokenizer.json").write_text(json.dumps({"model": {"vocab": vocabulary}}))
+        assert ModelConfig.from_directory(folder).eos_token_ids == (7,), form
 
 
 def test_text_config_of_multimodal_models(folder: Path) -> None:

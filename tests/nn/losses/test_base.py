@@ -136,6 +136,7 @@ def test_padding_may_be_nan() -> None:
     del td["collector"]
     loss.loss_mask_key = "valid"
     np.testing.assert_allclose(loss(td)["loss"], expected)
+    assert loss.loss_mask_key == "valid"
     loss.loss_mask_key = None
     raises(ValueError, "is NaN", lambda: loss(td))
     with pytest.raises(ValueError, match="loss_mask_key must be 'auto', None or a key, got 3"):
@@ -298,3 +299,10 @@ def test_a_state_with_an_estimator_is_loaded_before_the_first_call() -> None:
     found = nn.ModuleDict({"loss": made()})
     found.load_state_dict({f"loss.{key}": value for key, value in saved.state_dict().items()})
     assert float(found["loss"].value_estimator.gamma) == 0.5
+
+
+def test_an_estimator_that_is_given() -> None:
+    loss = losses.A2CLoss(gaussian(), critic())
+    given = TD0Estimator(gamma=0.5, value_network=critic())
+    loss.value_estimator = given
+    assert loss.value_estimator is given

@@ -106,6 +106,12 @@ def test_load_into_read_only_arrays_replaces_them():
     m.load_state_dict({"weight": np.ones((2, 2)), "bias": np.ones(2)})
     np.testing.assert_array_equal(m.weight, np.ones((2, 2)))
     np.testing.assert_array_equal(frozen, np.zeros((2, 2)))
+    norm = nn.BatchNorm1d(2)
+    held = norm.running_mean
+    held.flags.writeable = False
+    norm.load_state_dict({**norm.state_dict(), "running_mean": np.ones(2)})
+    np.testing.assert_array_equal(norm.running_mean, [1, 1])
+    np.testing.assert_array_equal(held, [0, 0])
 
 
 def test_strict_errors_list_everything_and_change_nothing():

@@ -41,6 +41,11 @@ def test_a_sequence_that_ends_in_a_sequence() -> None:
     assert outer.log_prob_keys == ["x_log_prob"]
     assert outer.log_prob_key == "x_log_prob"
     np.testing.assert_array_equal(outer.build_dist_from_params(td).loc, [1, 2, 3])
+    out = TensorDict(batch_size=[3])
+    single = ProbSeq(head(), prob())
+    assert single.get_dist_params(data(), out) is out
+    np.testing.assert_array_equal(out["loc"], data()["obs"])
+    assert "x" not in out
 
 
 def test_names_are_kept_by_slices_and_selections() -> None:
