@@ -123,7 +123,12 @@ def items(stack: Any, peek: bool = False) -> Iterable[tuple[str, Any]]:
         read = stack._peek_entry if peek else stack._get_entry
         return ((key, read(key)) for key in shared)
     one = _peeked if peek else stacked
-    return ((key, one(stack, (key,), [entries.get(key) for entries in dicts])) for key in shared)
+    return (
+        (key, entry)  # of an array `_peeked` gives that of the first part: no other is asked
+        if peek and type(entry := dicts[0][key]) is ndarray
+        else (key, one(stack, (key,), [entries.get(key) for entries in dicts]))
+        for key in shared
+    )
 
 
 def node_at(stack: Any, path: Path) -> Any:

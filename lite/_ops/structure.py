@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from lite._arrays.types import Path
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.key_views import walk
@@ -202,7 +204,7 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
     made: dict[Path, Any] = {(): out}  # the nodes created here, which entries of self fit
     for name, entry in td._items():
         path = tuple(name.split(separator))
-        node = td._as_node(entry)
+        node = None if type(entry) is ndarray else td._as_node(entry)
         # Nodes are copied, so that new entries do not go into the nodes of self.
         value = entry if node is None else td._rewrap(entry, node._clone(False))
         parent = made.get(path[:-1])
@@ -316,10 +318,9 @@ def _create_node(path: Path, made: dict[Path, Any]) -> Any:
     parent = made.get(path[:-1])
     if parent is None:
         parent = _create_node(path[:-1], made)
-    if parent is None or parent._get_entry(path[-1]) is not None:
+    if parent is None or path[-1] in parent._data:
         return None
-    node = made[path] = parent._with({})
-    parent._put(path[-1], node)
+    node = made[path] = parent._data[path[-1]] = parent._with({})  # with the names of its parent
     return node
 
 
