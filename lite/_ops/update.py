@@ -8,6 +8,7 @@ from typing import Any
 
 from lite._arrays.types import Path, Unbatched
 from lite._containers.assignment import copied, leaf_items, match_batch, write_arrays, write_shares
+from lite._containers.dense import Dense
 from lite._containers.lazy_writes import side_by_side
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import prefix_error_path
@@ -169,20 +170,21 @@ def _store_plain(td: Container, source: object, clone: bool) -> bool:
     return bool(ready)
 
 
-def _storable(td: Container, source: object, ready: list[tuple[Any, dict[Any, Any]]]) -> bool:
+def _storable(td: Any, source: Any, ready: list[tuple[Any, dict[Any, Any]]]) -> bool:
     """Collect (node, entries) for every node of a source; False if a value needs conversion."""
-    if td._locked or td is source or td._converts or td._parts() is not None:
+    if td._locked or td is source or td._converts or not isinstance(td, Dense):
         return False
+    size, device = td._batch_size, td._device  # their properties take a sixth of a small update
     if type(source) is dict:
         entries = source
-    elif isinstance(source, Container) and source._parts() is None and source.batch_size == td.batch_size:
+    elif isinstance(source, Dense) and source._batch_size == size:
         entries = source._data.copy()
     else:
         return False
-    others = invalid_keys(entries, td.batch_size, td.device)
+    others = invalid_keys(entries, size, device)
     if others is None and (tree := as_tree(entries)) is not None:
         entries = tree
-        others = invalid_keys(entries, td.batch_size, td.device)
+        others = invalid_keys(entries, size, device)
     if others:
         entries = entries.copy()
         for key in others:
@@ -195,7 +197,7 @@ def _storable(td: Container, source: object, ready: list[tuple[Any, dict[Any, An
                     entries[key] = td._convert(value)  # a new node, or the given one
                     if entries[key]._names is not None:
                         return False
-                elif not isinstance(value, NonTensorBase) or value.batch_size != td.batch_size:
+                elif not isinstance(value, NonTensorBase) or value.batch_size != size:
                     return False
             except Exception as error:
                 prefix_error_path(error, key)
