@@ -337,49 +337,9 @@ def _converted(given: Mapping[str, Any]) -> dict[str, Any]:
     if "eos_token_id" in values:
         eos = values.pop("eos_token_id")
         values["eos_token_ids"] = eos if isinstance(eos, Sequence) or np.ndim(eos) else (eos,)
-    if "eos_token_ids" in values:
-        values["eos_token_ids"] = tuple(_integer("eos_token_id", i, 0) for i in values["eos_token_ids"])
-    for name in ("suppress_tokens", "stop_token_ids"):
+    for name, convert in _CONVERTERS.items():
         if name in values:
-            values[name] = _run(name, values[name], least=0)
-    if "pad_token_id" in values:
-        values["pad_token_id"] = _integer("pad_token_id", values["pad_token_id"], 0)
-    if "stop_sequences" in values:
-        stops = values["stop_sequences"]
-        stops = tuple(stops) if isinstance(stops, Iterable) and not isinstance(stops, str) else (stops,)
-        if not all(isinstance(stop, str) and stop for stop in stops):
-            raise ValueError(f"stop_sequences must be non-empty strings, got {values['stop_sequences']!r}")
-        values["stop_sequences"] = stops
-    if "bad_words_ids" in values:
-        words = values["bad_words_ids"]
-        words = words if isinstance(words, Iterable) else (words,)  # which says what is wrong with it
-        values["bad_words_ids"] = tuple(_run("bad_words_ids", word) for word in words)
-    if "logit_bias" in values:
-        biases = {
-            _integer("an id in logit_bias", int(i) if isinstance(i, str) and i.isdecimal() else i, 0): value
-            for i, value in _biases("logit_bias", values["logit_bias"])
-        }
-        values["logit_bias"] = tuple(biases.items())
-    if "sequence_bias" in values:
-        # of one run twice the last, as the reference
-        pairs = _biases("sequence_bias", values["sequence_bias"])
-        values["sequence_bias"] = tuple({_run("sequence_bias", ids): value for ids, value in pairs}.items())
-    if "logits_processor" in values:
-        own = values["logits_processor"]
-        own = tuple(own) if isinstance(own, Iterable) and not callable(own) else (own,)
-        if not all(callable(function) for function in own):
-            raise TypeError(f"logits_processor must be a function or several of them, got {own!r}")
-        values["logits_processor"] = own
-    if "grammar" in values:
-        values["grammar"] = Grammar.from_option(values["grammar"])
-    if "logprobs" in values:  # True: the log-prob of the token itself, which is always given
-        count = values["logprobs"]
-        values["logprobs"] = 0 if isinstance(count, bool) else _integer("logprobs", count, 0)
-    for name in ("do_sample", "skip_special_tokens", "sampled_log_probs", "kept_ids", "entropy"):
-        if name in values:
-            if np.ndim(values[name]) or values[name] not in (True, False):
-                raise ValueError(f"{name} must be True or False, got {values[name]!r}")
-            values[name] = bool(values[name])
+            values[name] = convert(name, values[name])
     return values
 
 
@@ -421,3 +381,59 @@ def _biases(name: str, given: Any) -> list[tuple[Any, float]]:
         if not float(pair[1]) <= _MOST:
             raise ValueError(f"{name} must be less than infinite, in float32, got {pair[1]} for {pair[0]!r}")
     return [(ids, float(value) if value >= -_MOST else -math.inf) for ids, value in pairs]
+
+
+def _id_biases(name: str, given: Any) -> tuple[tuple[int, float], ...]:
+    def number(i: Any) -> Any:
+        return int(i) if isinstance(i, str) and i.isdecimal() else i
+
+    biases = {_integer(f"an id in {name}", number(i), 0): value for i, value in _biases(name, given)}
+    return tuple(biases.items())
+
+
+def _run_biases(name: str, given: Any) -> tuple[tuple[Ids, float], ...]:
+    """Pairs of a run and its change; of one run twice the last, as the reference."""
+    return tuple({_run(name, ids): value for ids, value in _biases(name, given)}.items())
+
+
+def _runs(name: str, given: Any) -> tuple[Ids, ...]:
+    words = given if isinstance(given, Iterable) else (given,)  # which says what is wrong with it
+    return tuple(_run(name, word) for word in words)
+
+
+def _texts(name: str, given: Any) -> tuple[str, ...]:
+    texts = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    if not all(isinstance(text, str) and text for text in texts):
+        raise ValueError(f"{name} must be non-empty strings, got {given!r}")
+    return texts
+
+
+def _functions(name: str, given: Any) -> tuple[LogitsProcessor, ...]:
+    own = tuple(given) if isinstance(given, Iterable) and not callable(given) else (given,)
+    if not all(callable(function) for function in own):
+        raise TypeError(f"{name} must be a function or several of them, got {own!r}")
+    return own
+
+
+def _flag(name: str, given: Any) -> bool:
+    if np.ndim(given) or given not in (True, False):
+        raise ValueError(f"{name} must be True or False, got {given!r}")
+    return bool(given)
+
+
+# Options by the functions that check them and bring them into the fields' form, in the order of the checks.
+_CONVERTERS: dict[str, Callable[[str, Any], Any]] = {
+    "eos_token_ids": lambda _, ids: tuple(_integer("eos_token_id", i, 0) for i in ids),
+    "suppress_tokens": functools.partial(_run, least=0),
+    "stop_token_ids": functools.partial(_run, least=0),
+    "pad_token_id": functools.partial(_integer, low=0),
+    "stop_sequences": _texts,
+    "bad_words_ids": _runs,
+    "logit_bias": _id_biases,
+    "sequence_bias": _run_biases,
+    "logits_processor": _functions,
+    "grammar": lambda _, given: Grammar.from_option(given),
+    # True asks for the log-prob of the token itself, which is always given
+    "logprobs": lambda name, count: 0 if isinstance(count, bool) else _integer(name, count, 0),
+    **dict.fromkeys(("do_sample", "skip_special_tokens", "sampled_log_probs", "kept_ids", "entropy"), _flag),
+}
