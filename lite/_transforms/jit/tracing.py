@@ -259,7 +259,7 @@ def trace_function(
         NotImplementedError: what the function does has no graph, or hangs on a dynamic size.
         RuntimeError: it branches on numbers, or keeps arrays that have none.
     """
-    inputs = []
+    inputs: list[Input] = []
     arguments: list[str | None] = []
     for i, (leaf, shape) in enumerate(zip(leaves, labels, strict=True)):
         if hasattr(leaf, "bit_generator"):
@@ -269,59 +269,89 @@ def trace_function(
         inputs.append(Input(f"input_{i}", tuple(shape), dtype))
         arguments.append(f"input_{i}")
     found: dict[str, Any] = {}
+    run = functools.partial(_run, fn, structure, leaves, found)
+    traced, first, second = _traced_twice(run, inputs, labels, located)
+    if not traced.outputs:
+        raise NotImplementedError("cannot be traced: the function neither returns an array nor writes one.")
+    if first.form != second.form:
+        raise TracesDifferError(
+            "cannot be traced: the function returns or sets other numbers, texts or keys from call to call."
+        )
+    found["draws"] = _draws(first, second)
+    traced = size_inputs(traced)
+    return Program(
+        traced, arguments, labels, labels=_labels(labels),
+        primes={n: name for name, n in second.dimensions.items()}, shapes=_shapes(first, second, traced),
+        threads=threads_for(traced.nodes, _shapes_now(first, traced, leaves, _labels(labels))), **found,
+    )  # fmt: skip
 
-    def run(graph: Any, arrays: list[GraphArray]) -> dict[str, Any]:
-        given = iter(arrays)
-        inside: list[Any] = []
-        for i, leaf in enumerate(leaves):
-            if hasattr(leaf, "bit_generator"):
-                inside.append(traced_generator_class()(i, graph))
-            else:
-                array = next(given)
-                array.weak = type(leaf) is float
-                inside.append(array)
-        names = [x.name if isinstance(x, GraphArray) else "" for x in inside]
-        builder = Builder(iter(inside))
-        args, kwargs = builder.build(structure)
-        containers = builder.containers
-        before = [dict(node._data) if node._parts() is None else None for node in containers]
-        others = [(x, _items(x)) for x in builder.others]
-        with _tracing(graph):
-            value = fn(*args, **kwargs)
-            found["comparisons"] = _asked(graph)
-        for x, items in others:
-            _refuse_changed(x, items, graph)
-        outputs: dict[str, Any] = {}
 
-        def noted(flat: Flattener) -> list[str]:
-            out = []
-            for leaf in flat.leaves:
-                array = graph.operand(_without_gradient(leaf))
-                name = f"output_{len(outputs)}"
-                outputs[name] = array
-                out.append(name)
-            return out
+def _run(
+    fn: Callable[..., Any],
+    structure: Structure,
+    leaves: Sequence[Any],
+    found: dict[str, Any],
+    graph: JitGraph,
+    arrays: list[GraphArray],
+) -> dict[str, Any]:
+    """The outputs of a function on arrays of a graph; what else a `Program` has of it goes to `found`."""
+    given = iter(arrays)
+    inside: list[Any] = []
+    for i, leaf in enumerate(leaves):
+        if hasattr(leaf, "bit_generator"):
+            inside.append(traced_generator_class()(i, graph))
+        else:
+            array = next(given)
+            array.weak = type(leaf) is float
+            inside.append(array)
+    names = [x.name if isinstance(x, GraphArray) else "" for x in inside]
+    builder = Builder(iter(inside))
+    args, kwargs = builder.build(structure)
+    containers = builder.containers
+    before = [dict(node._data) if node._parts() is None else None for node in containers]
+    others = [(x, _items(x)) for x in builder.others]
+    with _tracing(graph):
+        value = fn(*args, **kwargs)
+        found["comparisons"] = _asked(graph)
+    for x, items in others:
+        _refuse_changed(x, items, graph)
+    outputs: dict[str, Any] = {}
 
-        flat = Flattener({id(node): i for i, node in enumerate(containers)})
-        found["structure"] = flat.structure(value, "the result")
-        found["results"] = noted(flat)
-        written: dict[int, str] = {}
-        for i, (x, name) in enumerate(zip(inside, names, strict=True)):
-            if isinstance(x, GraphArray) and x.name != name:
-                written[i] = f"output_{len(outputs)}"
-                outputs[written[i]] = x.copy()
-        found["written"] = written
-        found["entries"] = _entries(containers, before, noted)
-        if found["entries"] and not outputs:  # a graph has outputs
-            outputs["nothing"] = graph.operand(np.zeros(1, np.float32))
-        flag, found["refuses"] = graph.is_nan()
-        if flag is not None:
-            outputs[NAN] = flag
-        found["captured"] = dict(graph.captured)
-        entries = [(i, key, form and plain_part(form)) for i, key, form, _ in found["entries"]]
-        graph.form = plain_part(found["structure"]), written, entries
-        return outputs
+    def noted(flat: Flattener) -> list[str]:
+        """The names that leaves get as outputs."""
+        arrays = [graph.operand(_without_gradient(leaf)) for leaf in flat.leaves]
+        out = [f"output_{n}" for n in range(len(outputs), len(outputs) + len(arrays))]
+        outputs.update(zip(out, arrays, strict=True))
+        return out
 
+    flat = Flattener({id(node): i for i, node in enumerate(containers)})
+    found["structure"] = flat.structure(value, "the result")
+    found["results"] = noted(flat)
+    written: dict[int, str] = {}
+    for i, (x, name) in enumerate(zip(inside, names, strict=True)):
+        if isinstance(x, GraphArray) and x.name != name:
+            written[i] = f"output_{len(outputs)}"
+            outputs[written[i]] = x.copy()
+    found["written"] = written
+    found["entries"] = _entries(containers, before, noted)
+    if found["entries"] and not outputs:  # a graph has outputs
+        outputs["nothing"] = graph.operand(np.zeros(1, np.float32))
+    flag, found["refuses"] = graph.is_nan()
+    if flag is not None:
+        outputs[NAN] = flag
+    found["captured"] = dict(graph.captured)
+    entries = [(i, key, form and plain_part(form)) for i, key, form, _ in found["entries"]]
+    graph.form = plain_part(found["structure"]), written, entries
+    return outputs
+
+
+def _traced_twice(
+    run: Callable[..., dict[str, Any]], inputs: list[Input], labels: Sequence[tuple[Any, ...]], located: bool
+) -> tuple[Any, JitGraph, JitGraph]:
+    """The graph, and both traces of it, for other dynamic sizes.
+
+    It is traced again until all arrays are known that were there before.
+    """
     known: frozenset[Any] = frozenset()
     while True:
         graphs: list[JitGraph] = []
@@ -349,19 +379,7 @@ def trace_function(
     if _kept(second) is not None:  # once more, to say where
         trace(run, inputs, _sizes(labels), functools.partial(make, located=True))
         _refuse_kept(graphs[-1])
-    if not traced.outputs:
-        raise NotImplementedError("cannot be traced: the function neither returns an array nor writes one.")
-    if first.form != second.form:
-        raise TracesDifferError(
-            "cannot be traced: the function returns or sets other numbers, texts or keys from call to call."
-        )
-    found["draws"] = _draws(first, second)
-    traced = size_inputs(traced)
-    return Program(
-        traced, arguments, labels, labels=_labels(labels),
-        primes={n: name for name, n in second.dimensions.items()}, shapes=_shapes(first, second, traced),
-        threads=threads_for(traced.nodes, _shapes_now(first, traced, leaves, _labels(labels))), **found,
-    )  # fmt: skip
+    return traced, first, second
 
 
 def _draws(first: JitGraph, second: JitGraph) -> dict[str, Draw]:
