@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
@@ -239,12 +239,7 @@ def _detect(
             raise ValueError(f"{name} has type {inputs[name].type} instead of int64 or int32")
     if _MASK in inputs:
         _check_mask(inputs[_MASK])
-    rows, steps = (_dimension(size) for size in ids.shape)
-    if rows not in (None, 1):
-        raise ValueError(f"input_ids has a fixed batch of {rows} rows; it must be open, or 1")
-    if steps not in (None, 1) or (steps and (prompts or not cache)):
-        other = "or 1" if cache and not prompts else "as there is no key/value cache"
-        raise ValueError(f"input_ids has a fixed length of {steps} new tokens; it must be open, {other}")
+    rows, steps = _fixed_sizes(ids, steps_of_one=bool(cache) and not prompts)
     keep = next((name for name in _KEEP if name in inputs), None)
     gather = POSITIONS_INPUT if POSITIONS_INPUT in inputs else None
     limits = sorted((int(match[1]), name) for name in inputs if (match := LIMIT_INPUT.fullmatch(name)))
@@ -253,11 +248,7 @@ def _detect(
     unknown = sorted(set(inputs) - known - {name for name, _ in extras})
     if unknown:
         raise ValueError(f"the graph has inputs of an unknown kind ({', '.join(unknown)})")
-    logits = outputs.get("logits")
-    if logits is None or len(logits.shape) != 3:
-        raise ValueError("the graph has no output named logits of three dimensions")
-    if logits.type not in ("tensor(float)", "tensor(float16)"):
-        raise ValueError(f"logits has type {logits.type} instead of float or float16")
+    logits = _logits(outputs)
     summary = config.summary if config else None
     operators = summary.op_types if summary else frozenset[str]()
     group_query = "GroupQueryAttention" in operators
@@ -279,12 +270,8 @@ def _detect(
     positions = _POSITIONS if _POSITIONS in inputs else None
     if mask and len(inputs[mask].shape) == 4 and static is None:
         raise ValueError("attention_mask has 4 dimensions, which goes with a cache of fixed length only")
-    if group_query and mask is None:
-        raise ValueError(
-            "a GroupQueryAttention graph without attention_mask hides where it takes lengths from"
-        )
-    if group_query and (odd := [name for name, kind in extras if kind is not Extra.ZEROS]):
-        raise ValueError(f"a GroupQueryAttention graph takes one {odd[0]} for rows of different length")
+    if group_query:
+        _check_group_query(mask, extras)
     return GraphSpec(
         family=family, cache=cache, num_heads=heads, head_size=head_size, cache_type=cache_type,
         logits=logits.name, logits_type=logits.type, vocab_size=_dimension(logits.shape[2]),
@@ -297,6 +284,35 @@ def _detect(
         limits=tuple((name, limit) for limit, name in limits), states=states,
         least_capacity=summary.windowed_cache if summary else 0,
     )  # fmt: skip
+
+
+def _fixed_sizes(ids: NodeArg, steps_of_one: bool) -> tuple[int | None, int | None]:
+    """The numbers of rows and of new tokens that a run takes, if they are fixed."""
+    rows, steps = (_dimension(size) for size in ids.shape)
+    if rows not in (None, 1):
+        raise ValueError(f"input_ids has a fixed batch of {rows} rows; it must be open, or 1")
+    if steps not in (None, 1) or (steps and not steps_of_one):
+        other = "or 1" if steps_of_one else "as there is no key/value cache"
+        raise ValueError(f"input_ids has a fixed length of {steps} new tokens; it must be open, {other}")
+    return rows, steps
+
+
+def _logits(outputs: Mapping[str, NodeArg]) -> NodeArg:
+    logits = outputs.get("logits")
+    if logits is None or len(logits.shape) != 3:
+        raise ValueError("the graph has no output named logits of three dimensions")
+    if logits.type not in ("tensor(float)", "tensor(float16)"):
+        raise ValueError(f"logits has type {logits.type} instead of float or float16")
+    return logits
+
+
+def _check_group_query(mask: str | None, extras: Iterable[tuple[str, Extra]]) -> None:
+    if mask is None:
+        raise ValueError(
+            "a GroupQueryAttention graph without attention_mask hides where it takes lengths from"
+        )
+    if odd := [name for name, kind in extras if kind is not Extra.ZEROS]:
+        raise ValueError(f"a GroupQueryAttention graph takes one {odd[0]} for rows of different length")
 
 
 def _extras(inputs: Mapping[str, NodeArg]) -> tuple[tuple[str, Extra], ...]:
