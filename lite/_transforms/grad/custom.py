@@ -177,8 +177,7 @@ def checkpoint(fn: Callable[..., Any]) -> Callable[..., Any]:
 
     Args:
         fn: a function from arrays and structures of them, as for `value_and_grad`, to such. A second call
-            must
-            give the same results: random numbers must be arguments, not drawn inside.
+            must give the same results: random numbers must be arguments, not drawn inside.
 
     Returns:
         A function with the arguments and results of `fn`.

@@ -104,9 +104,8 @@ class PrioritizedSampler(Sampler):
     def alpha(self) -> float:
         """The exponent of the priorities.
 
-        Set again it also changes the priorities that are stored, except that those stored with alpha 0 are
-        not
-        known: they stay equal until they are next updated.
+        Set again, it changes the priorities that are stored, too. Those stored with alpha 0 are not known:
+        they stay equal until they are next updated.
         """
         return self._alpha
 
