@@ -38,6 +38,9 @@ class ToTensorImage(ImageTransform):
         out_keys: where they go, of shape (..., C, W, H); `in_keys` if None.
         shape_tolerant: leave the dimensions of images that do not end with three channels.
 
+    Raises:
+        ValueError: an image has fewer than three dimensions.
+
     Source:
         torchrl.envs.ToTensorImage.
 
@@ -69,6 +72,11 @@ class ToTensorImage(ImageTransform):
     def _apply_transform(self, obs: Any) -> Any:
         floating = is_floating(obs.dtype)
         if not self.shape_tolerant or obs.shape[-1] == 3:
+            if obs.ndim < 3:
+                raise ValueError(
+                    f"images must be of shape (..., W, H, C), got {tuple(obs.shape)}; UnsqueezeTransform(-1) "
+                    "gives grey ones their C."
+                )
             obs = np.moveaxis(obs, -1, -3)
         if self.from_int or (self.from_int is None and not floating):
             dtype = obs.dtype if floating else get_default_dtype()

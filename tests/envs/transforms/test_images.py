@@ -20,6 +20,8 @@ def test_to_tensor_image():
     for shape, moved in (((3, 4, 5), (3, 4, 5)), ((4, 5, 3), (3, 4, 5)), ((5, 6, 4), (5, 6, 4))):
         assert applied(ToTensorImage(shape_tolerant=True), np.zeros(shape, np.uint8)).shape == moved
     assert applied(ToTensorImage(from_int=False), image).max() == 51
+    with pytest.raises(ValueError, match=r"of shape \(..., W, H, C\), got \(4, 5\); UnsqueezeTransform"):
+        applied(ToTensorImage(), image[..., 0])
 
 
 def test_grey_is_cut_and_not_rounded():
