@@ -339,6 +339,8 @@ def _parquet_files(data: str) -> Iterator[str]:
     for path in sorted(paths):
         if os.path.islink(path):
             raise ValueError(f"refusing to follow the link {path}; copy the files it leads to.")
+        if not os.path.isfile(path):  # a pipe would never end
+            raise ValueError(f"{path} is no regular file.")
     if not paths:
         raise FileNotFoundError(f"there is no Parquet file in {data}.")
     yield from sorted(paths)

@@ -201,6 +201,18 @@ def test_links_lead_nowhere(tmp_path):
     raises(ValueError, "refusing to follow the link", lambda: lerobot_to_memmap(source, tmp_path / "out"))
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_pipes_are_not_waited_for(tmp_path):
+    os.mkfifo(write(tmp_path / "source") / "data" / "chunk-000" / "file-002.parquet")
+    raises(
+        ValueError,
+        "file-002.parquet is no regular file",
+        lerobot_to_memmap,
+        tmp_path / "source",
+        tmp_path / "out",
+    )
+
+
 def test_files_that_claim_too_much(tmp_path):
     """A hundred million equal rows are a few kilobytes of run lengths."""
     source = write(tmp_path / "source", lengths=(1, 1))
