@@ -188,8 +188,7 @@ class GymWrapper(EnvBase):
         state = self.__dict__  # a tenth of the time of assignments to attributes of a module
         state["_steps"] += 1
         state["_present"] = outcome.present
-        if outcome.autoreset is not None:
-            state["_started"] = outcome.autoreset
+        state["_started"] = outcome.autoreset
         out = self._observed(outcome.reached)
         entries = out._data
         terminated, truncated = outcome.terminated, outcome.truncated

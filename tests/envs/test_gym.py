@@ -6,11 +6,13 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.cases import raises
+from helpers.data.environments import Counting
 
 from lite import TensorDict
 from lite.data import Composite, OneHot, Unbounded
 from lite.envs import (
     EnvError,
+    FrameSkipTransform,
     GymEnv,
     GymWrapper,
     TransformedEnv,
@@ -62,6 +64,17 @@ def test_frames_are_skipped_up_to_the_end_of_the_episode():
     env.set_seed(0)
     td = env.rollout(9, lambda td: td.set("action", np.array([1, 0])))
     np.testing.assert_array_equal(td["next", "reward"].ravel(), [3.0, 2.0])
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP])
+def test_what_restarts_by_itself_in_the_midst_of_repeated_steps_starts_at_its_first_one(mode):
+    vector = SyncVectorEnv([lambda i=i: Counting(i, (5 + 7 * i,)) for i in range(2)], autoreset_mode=mode)
+    td = TransformedEnv(GymWrapper(vector), FrameSkipTransform(4)).rollout(5, break_when_any_done=False)
+    np.testing.assert_array_equal(td["observation"][..., 2], [[0, 4, 0, 4, 0], [0, 4, 8, 0, 4]])
+    np.testing.assert_array_equal(td["next", "observation"][..., 2], [[4, 5, 4, 5, 4], [4, 8, 12, 4, 8]])
+    np.testing.assert_array_equal(
+        td["next", "done"][..., 0], np.array([[0, 1, 0, 1, 0], [0, 0, 1, 0, 0]], bool)
+    )
 
 
 class Dicts(gymnasium.Env):
