@@ -204,6 +204,7 @@ def _cropped(image: Any, starts: tuple[int, int], sizes: tuple[int, int]) -> Any
     return np.pad(part, pads) if any(map(any, pads)) else part
 
 
+_LARGE = 1 << 18  # numbers of images that are filtered one by one: in 0.65 of the time, and floats of one
 _FILTERS = ("nearest", "nearest-exact", "bilinear", "bicubic")
 
 
@@ -262,6 +263,8 @@ class Resize(ImageTransform):
             exact = self.interpolation == "nearest-exact"
             obs = np.take(obs, _nearest(rows, self.w, exact), -2)
             return np.take(obs, _nearest(columns, self.h, exact), -1)
+        if type(obs) is np.ndarray and obs.ndim > 3 and obs[:1].size >= _LARGE:
+            return np.stack([self._apply_transform(image) for image in obs])
         dtype = obs.dtype if is_floating(obs.dtype) else get_default_dtype()
         image = obs.astype(dtype, copy=False)
         if columns != self.h:

@@ -1,9 +1,12 @@
+from unittest.mock import Mock
+
 import numpy as np
 import pytest
 
 from lite import TensorDict
 from lite.data import Bounded
 from lite.envs import Resize
+from lite.envs.transforms import images
 
 STRIPES = np.repeat(np.array([0, 0, 100, 100, 200, 200], np.uint8)[None], 4, 0)[None]
 
@@ -21,6 +24,19 @@ def test_means_of_pixels():
     # Of a factor of two, each pixel is 3/8 of the two in its middle, and 1/8 of those beside them.
     out = Resize(4, 3)(TensorDict(pixels=STRIPES.astype(np.float32)))["pixels"]
     np.testing.assert_allclose(out[0, 0], [100 / 7, 100, 200 - 100 / 7], rtol=1e-6)
+
+
+def test_large_images_are_what_small_ones_are(monkeypatch):
+    """They are filtered one by one."""
+    image = np.random.default_rng(0).integers(0, 256, (2, 4, 3, 7, 6), np.uint8)
+    weights = Mock(wraps=images._weights)
+    monkeypatch.setattr(images, "_weights", weights)
+    found = []
+    for large in (1 << 18, 3 * 7 * 6):
+        monkeypatch.setattr(images, "_LARGE", large)
+        found.append(Resize(4, 5)(TensorDict(pixels=image))["pixels"])
+    np.testing.assert_array_equal(*found)
+    assert weights.call_count == 2 + 2 * 8
 
 
 def test_spec_and_arguments():
