@@ -8,6 +8,7 @@ kernels are serial, release the GIL and take a range of rows; a small pool runs 
 import itertools
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lite.kernels._integer import integer
@@ -18,27 +19,64 @@ if TYPE_CHECKING:
 _pool: "ThreadPoolExecutor | None" = None
 
 
+def threads_asked() -> int | None:
+    """What the environment variable LITE_NUM_THREADS says; None where it is not set.
+
+    Raises:
+        ValueError: it is no number of threads.
+    """
+    value = os.environ.get("LITE_NUM_THREADS") or None
+    if value is not None and not (value.isdecimal() and int(value)):
+        raise ValueError(
+            f"the environment variable LITE_NUM_THREADS must be an integer of at least 1, got {value!r}"
+        )
+    return None if value is None else int(value)
+
+
+def cpu_quota() -> int | None:
+    """CPUs granted by the control group (version 2, then 1), rounded up; None if there is no limit."""
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
+            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
+        except OSError:
+            return None
+    if not quota.isdigit() or not period.isdigit() or not int(period):  # "max" or -1: no limit
+        return None
+    return -(-int(quota) // int(period)) or None
+
+
 def _default_threads() -> int:
-    value = os.environ.get("LITE_NUM_THREADS") or os.environ.get("OMP_NUM_THREADS") or ""
+    if (asked := threads_asked()) is not None:
+        return asked
+    value = os.environ.get("OMP_NUM_THREADS", "")
     if value.isdecimal() and int(value) > 0:
         return int(value)
     try:
-        return len(os.sched_getaffinity(0))
+        count = len(os.sched_getaffinity(0))
     except AttributeError:  # not on macOS or Windows
-        return os.cpu_count() or 1
+        count = os.cpu_count() or 1
+    return min(count, cpu_quota() or count)
 
 
-_threads = _default_threads()
+_threads = 0  # not asked for yet: what the environment says is checked where errors are reported
 
 
 def get_num_threads() -> int:
     """Threads that one kernel call may use.
+
+    Raises:
+        ValueError: the environment variable LITE_NUM_THREADS is no number of threads.
 
     Example:
         >>> import lite.kernels
         >>> lite.kernels.get_num_threads() >= 1
         True
     """
+    global _threads
+    _threads = _threads or _default_threads()
     return _threads
 
 
@@ -46,7 +84,7 @@ def set_num_threads(count: int) -> None:
     """Set how many threads one kernel call may use.
 
     The start value is the environment variable LITE_NUM_THREADS, else OMP_NUM_THREADS, else the
-    number of processors this process may run on.
+    number of processors that this process may run on, and that the quota of its container grants.
 
     Args:
         count: at least 1; with 1 every kernel runs in the calling thread.
@@ -85,7 +123,7 @@ def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
     """
     global _pool
     chunks = -(-rows // chunk)
-    threads = min(_threads, chunks)
+    threads = min(get_num_threads(), chunks)
     if threads <= 1:
         if rows:
             run(0, rows)

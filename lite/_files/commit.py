@@ -27,7 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lite._files import meta
 from lite._files.keys import file_name
-from lite._files.mapping import read_file
+from lite._files.mapping import read_file, write_all
 
 fcntl: Any
 try:
@@ -347,8 +347,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 def append(file: FileIO, content: bytes, path: str) -> None:
     """Write to a file that has no buffer, where bytes would wait behind an error, which names `path`."""
     with _naming(path):
-        while content:
-            content = content[file.write(content) :]
+        write_all(file.fileno(), content)
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from lite._files.onnx.arrays import check_external_files
 from lite._files.onnx.rewriting import with_external_files, with_named_weights_outside
 from lite.kernels._install import install
 from lite.kernels._integer import integer
+from lite.kernels._threads import cpu_quota, threads_asked
 from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.runtime import check_cuda, import_onnxruntime, parse_device, refuse_on_numpy
 from lite.models.graph.summary import scan, scan_bytes
@@ -204,10 +205,12 @@ def default_threads() -> int:
 
     The environment variable LITE_NUM_THREADS comes first, as for kernels. onnxruntime's own default counts
     the machine's cores even where a container may use two of them.
+
+    Raises:
+        ValueError: LITE_NUM_THREADS is no number of threads.
     """
-    wanted = os.environ.get("LITE_NUM_THREADS", "")
-    if wanted.isdecimal() and int(wanted) > 0:
-        return int(wanted)
+    if (asked := threads_asked()) is not None:
+        return asked
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     cores = set()
     for cpu in allowed:
@@ -216,22 +219,7 @@ def default_threads() -> int:
             cores.add(siblings.read_text().strip())
         except OSError:
             cores.add(str(cpu))
-    return max(1, min(len(cores), _cgroup_quota() or len(cores)))
-
-
-def _cgroup_quota() -> int | None:
-    """CPUs granted by the control group (version 2, then 1), rounded up; None if there is no limit."""
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
-    except (OSError, ValueError):
-        try:
-            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
-            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
-        except OSError:
-            return None
-    if not quota.isdigit() or not period.isdigit() or not int(period):  # "max" or -1: no limit
-        return None
-    return -(-int(quota) // int(period)) or None
+    return max(1, min(len(cores), cpu_quota() or len(cores)))
 
 
 def open_session(

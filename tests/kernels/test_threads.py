@@ -12,12 +12,35 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 
-from lite.kernels import get_num_threads, multistep_return, sample_tokens, set_num_threads, token_log_probs
+from lite.kernels import (
+    _threads,
+    get_num_threads,
+    multistep_return,
+    sample_tokens,
+    set_num_threads,
+    token_log_probs,
+)
 from lite.kernels._threads import for_rows
 from lite.kernels.backends.choice import backend
 
 INTERPRETED = backend() == "numpy"
 SCALE = 1 if INTERPRETED else 20  # compiled: enough work for several chunks
+
+
+def test_the_environment_and_the_container_say_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    files = {"/sys/fs/cgroup/cpu.max": "150000 100000"}
+    monkeypatch.setattr(_threads.Path, "read_text", lambda path: files[str(path)])
+    monkeypatch.setattr(_threads.os, "sched_getaffinity", lambda _: range(64), raising=False)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setenv("LITE_NUM_THREADS", "")
+    assert _threads._default_threads() == 2
+    files["/sys/fs/cgroup/cpu.max"] = "max 100000"
+    assert _threads._default_threads() == 64
+    monkeypatch.setenv("LITE_NUM_THREADS", "3")
+    assert _threads._default_threads() == 3
+    for value in ("0", "-1", "many"):
+        monkeypatch.setenv("LITE_NUM_THREADS", value)
+        raises(ValueError, f"LITE_NUM_THREADS must be .*, got '{value}'", _threads._default_threads)
 
 
 @pytest.fixture(params=[1, 4])

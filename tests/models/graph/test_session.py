@@ -33,9 +33,10 @@ BOTH = r"pip uninstall onnxruntime onnxruntime-gpu; pip install"
 
 
 def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    for value, expected in {"3": 3, "": None, "0": None, "many": None}.items():
-        monkeypatch.setenv("LITE_NUM_THREADS", value)
-        assert default_threads() == expected or (expected is None and default_threads() >= 1)
+    monkeypatch.setenv("LITE_NUM_THREADS", "3")
+    assert default_threads() == 3
+    monkeypatch.setenv("LITE_NUM_THREADS", "")
+    assert default_threads() >= 1
     with pytest.raises(TypeError, match="num_threads must be an integer, got '2'"):
         open_session(MODELS / "optimum-llama" / "model.onnx", num_threads="2")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="num_threads must be at least 1, got 0"):
