@@ -319,7 +319,7 @@ class Collector(BackgroundCollector):
         Raises:
             ValueError: more than one is given.
             TypeError: the policy has no parameters, or something else is given.
-            KeyError, RuntimeError: weights are missing, or have other shapes.
+            KeyError, ValueError: weights are missing, or others, or have other shapes; nothing is written.
         """
         source = only_source(policy_or_weights, weights, policy)
         if source is not None and source is not self.policy:
@@ -327,7 +327,7 @@ class Collector(BackgroundCollector):
                 raise TypeError(
                     f"the policy must be a Module to take weights, got {type(self.policy).__name__}."
                 )
-            TensorDict.from_module(self.policy).data.update_(weights_of(source))
+            TensorDict.from_module(self.policy).data.update_(weights_of(source, self.policy))
         self.policy_version += 1
 
     def _policy_of(self, policy: Any) -> Callable[[Any], Any]:

@@ -201,9 +201,10 @@ class MultiCollector(BackgroundCollector):
         Raises:
             ValueError: more than one is given.
             TypeError: there are no weights.
+            KeyError, ValueError: they are not those of `policy`; processes go on with what they have.
         """
         source = only_source(policy_or_weights, weights, policy)
-        found = weights_of(self.policy if source is None else source)
+        found = weights_of(self.policy if source is None else source, self.policy)
         plain = TensorDict(found.apply(np.array).to_dict())
         self._weights = [plain] * self.num_workers
         self.policy_version += 1

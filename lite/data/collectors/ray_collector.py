@@ -363,9 +363,10 @@ class RayCollector(BatchIterator):
         Raises:
             ValueError: more than one is given.
             TypeError: something else is given, or nothing, and the policy is no `Module`.
+            KeyError, ValueError: they are not those of the policy; actors go on with what they have.
         """
         source = only_source(policy_or_weights, weights, policy)
-        self._weights = self._ray.put(weights_of(self.policy if source is None else source))
+        self._weights = self._ray.put(weights_of(self.policy if source is None else source, self.policy))
         self.policy_version += 1
         self._since_update = 0
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lite import TensorDict, is_tensor_collection
-from lite.nn import Module
+from lite.nn import Module, UninitializedBuffer
 
 
 def only_source(*sources: Any) -> Any:
@@ -21,16 +21,39 @@ def only_source(*sources: Any) -> Any:
     return given[0] if given else None
 
 
-def weights_of(source: Any) -> Any:
+def weights_of(source: Any, policy: Any = None) -> Any:
     """The weights of a Module, a TensorDict or a dict, as a TensorDict of arrays.
+
+    Args:
+        source: one of these.
+        policy: who gets the weights; those of a Module must be the same ones, of the same shapes. None of
+            them is written before all are there, and a number is not taken for all of an array.
 
     Raises:
         TypeError: it is something else.
+        KeyError: some are missing, or no weights of the policy.
+        ValueError: one has another shape.
     """
+    found = source
     if isinstance(source, Module):
-        source = TensorDict.from_module(source)
+        found = TensorDict.from_module(source)
     elif isinstance(source, Mapping) and not is_tensor_collection(source):
-        source = TensorDict(dict(source))
-    if not is_tensor_collection(source):
+        found = TensorDict(dict(source))
+    if not is_tensor_collection(found):
         raise TypeError(f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}.")
-    return source.data
+    if isinstance(policy, Module) and policy is not source:
+        _check(
+            dict(found.data.items(True, True)), dict(TensorDict.from_module(policy).data.items(True, True))
+        )
+    return found.data
+
+
+def _check(given: dict[Any, Any], own: dict[Any, Any]) -> None:
+    lacks, more = [key for key in own if key not in given], [key for key in given if key not in own]
+    if lacks or more:
+        raise KeyError(
+            f"weights must be those of the policy: they lack {lacks[:4]} and have {more[:4]} beside them."
+        )
+    for key, array in own.items():
+        if not isinstance(array, UninitializedBuffer) and given[key].shape != array.shape:
+            raise ValueError(f"weights: {key} has the shape {given[key].shape}, in the policy {array.shape}.")

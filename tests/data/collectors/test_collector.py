@@ -243,7 +243,14 @@ def test_weights_are_copied():
     raises(ValueError, "give one of", lambda: collector.update_policy_weights_(weights, weights=weights))
     with pytest.raises(TypeError, match="weights must be a Module, a TensorDict or a dict, got int"):
         collector.update_policy_weights_(3)
-    raises((KeyError, RuntimeError), "", lambda: collector.update_policy_weights_(TensorDict(other=1)))
+    update, kept = collector.update_policy_weights_, array.copy()
+    raises(KeyError, r"they lack .*'bias'\)\] and have \['other'\]", update, TensorDict(other=1))
+    raises(
+        KeyError, r"they lack \[\('module', '0', 'bias'\)\]", update, weights.exclude(("module", "0", "bias"))
+    )
+    one = (weights + 7).apply(lambda x: x[..., :1])  # would fill the rows
+    raises(ValueError, r"'weight'\) has the shape \(1, 1\), in the policy \(1, 3\)", update, one)
+    np.testing.assert_array_equal(array, kept)
     with pytest.raises(TypeError, match="the policy must be a Module"):
         Collector(env, frames_per_batch=4).update_policy_weights_(weights)
     assert collector.policy_version == 5

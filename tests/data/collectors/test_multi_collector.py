@@ -150,6 +150,9 @@ def test_weights_are_copied_when_they_are_given():
     weights["w"][:] = 1
     np.testing.assert_array_equal(collector._weights[0]["w"], [0.0, 0.0])
     raises(ValueError, "one of", lambda: collector.update_policy_weights_(weights, weights=weights))
+    collector.policy = Linear(2, 1)  # the processes, which these would end, get none
+    raises(KeyError, "those of the policy", lambda: collector.update_policy_weights_(weights))
+    assert collector.policy_version == 1
 
 
 def test_processes_start_as_asked(monkeypatch):
