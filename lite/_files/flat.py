@@ -245,7 +245,7 @@ def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
 
     Raises:
         ImportError: without the package, or ml_dtypes for the dtypes that need it.
-        ValueError: a damaged file.
+        ValueError: a damaged file, or a dtype that the package does not give to NumPy.
     """
     package = _package()
     try:
@@ -255,7 +255,7 @@ def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
                 dtype_of(_EXTENSION[kind])  # ml_dtypes registers the name with NumPy
             arrays = {name: file.get_tensor(name) for name in names}
             metadata = file.metadata() or {}
-    except (package.SafetensorError, OSError) as error:
+    except (package.SafetensorError, OSError, AttributeError) as error:  # the last of a dtype, as float8's
         raise ValueError(f"{path} is damaged or foreign: {error}{payload.if_pickled(path)}") from error
     return arrays, metadata.get(_METADATA)
 

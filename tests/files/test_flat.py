@@ -51,6 +51,9 @@ def test_arrays_from_elsewhere(tmp_path):
     sample().exclude("z").save(tmp_path / "y.safetensors")
     assert "n.b.x y" in safetensors.load_file(tmp_path / "y.safetensors")
     raises(ValueError, "complex128", lambda: sample().save(tmp_path / "z.safetensors"))
+    header = b'{"a":{"dtype":"F8_E4M3","shape":[1],"data_offsets":[0,1]}}'
+    (tmp_path / "f8.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\0")
+    raises(ValueError, r"f8\.safetensors is .*float8", TensorDict.load, tmp_path / "f8.safetensors")
     assert not (tmp_path / "z.safetensors").exists()
     with np.load(tmp_path / "x.npz") as plain:
         assert sorted(plain.files) == ["a", "b"]
