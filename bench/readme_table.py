@@ -27,9 +27,10 @@ five leaves; keys of 100 entries {keys} | [tensordict](bench/results/tensordict.
 sampled modules {sampled} | [modules](bench/results/nn.md) |
 | layers beside torch, on one thread | {strided} (strided convolutions) to {pooling} (pooling); linear \
 layers {linear} | [layers](bench/results/layers.md) |
-| gradients of an MLP, a GRU, 64 critics; Adam, beside torch | {mlp}; {gru}; {critics}; {adam} \
-| [grad](bench/results/grad.md) |
-| steps by `lite.jit` beside torch's and TorchRL's, not compiled | {steps} | [jit](bench/results/jit.md) |
+| gradients of an MLP, a GRU, 64 critics; Adam, beside torch | {mlp} (JAX: {jax_mlp}); {gru}; \
+{critics}; {adam} | [grad](bench/results/grad.md) |
+| steps by `lite.jit` beside torch's and TorchRL's, not compiled | {steps} (JAX: {jax_steps}) \
+| [jit](bench/results/jit.md) |
 | `multistep_return` and `MultiStep`; advantages and returns, beside TorchRL | {multistep}; {returns} \
 | [kernels](bench/results/kernels.md) |
 | log-probs, with entropy, sampling, beside torch and Hugging Face | {log_probs}, {entropy}, {sampling} \
@@ -119,6 +120,7 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group", but=_CONVERTS))),
     "keys": ("tensordict", lambda of: span(of("^keys of 100$"))),
     "steps": ("jit", lambda of: span(of("", "^(torch|torchrl)$"))),
+    "jax_steps": ("jit", lambda of: span(of("^MLP", "^JAX"))),
     "files": ("files", lambda of: span(of("^(?!mapped)"))),  # reads of mapped files are TensorDict's own
     "calls": ("nn", lambda of: span(of("^identity|^3"))),
     "dispatch": ("nn", lambda of: span(of("^dispatch"))),
@@ -128,6 +130,7 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "pooling": ("layers", lambda of: span(of("^MaxPool"))),
     "linear": ("layers", lambda of: span(of("^Linear"))),
     "mlp": ("grad", lambda of: span(of("^MLP", "^torch$"))),
+    "jax_mlp": ("grad", lambda of: span(of("^MLP", "^JAX"))),
     "gru": ("grad", lambda of: span(of("^GRU", "^torch$"))),
     "critics": ("grad", lambda of: span(of("critics", "^torch$"))),
     "adam": ("grad", lambda of: span(of("^Adam", "^torch"))),
