@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.dtypes import is_floating
 from lite.nn._export.contract import Contract, Keys, keys_for, read_contract
 from lite.nn._import.module import Source, graph_module
 from lite.nn._modules.module import Module
@@ -18,7 +19,7 @@ from lite.nn.tensordict_modules.module import TensorDictModule
 def from_onnx(
     model: str | os.PathLike[str] | bytes,
     *,
-    trainable: bool | Iterable[str] | Callable[[str], bool] | None = None,
+    trainable: bool | str | Iterable[str] | Callable[[str], bool] | None = None,
     in_keys: Keys | None = None,
     out_keys: Keys | None = None,
     outputs: Sequence[str] | None = None,
@@ -35,7 +36,7 @@ def from_onnx(
         model: path of the ONNX file, or its bytes.
         trainable: which weights have `requires_grad`: True or None for all but statistics of normalisations,
             tables of rotations, masks, single factors and quantised weights; False for none; names or
-            patterns ("*.bias") of those that learn; or a function of a name.
+            patterns ("*.bias") of those that learn, one or several; or a function of a name.
         in_keys, out_keys: keys for the inputs and outputs, a list in the graph's order or a dict by name.
             With these, or a contract beside the file (``policy.onnx.json``), a `TensorDictModule` is made,
             whose entries have the batch in front, as those of `lite.models.OnnxModule`.
@@ -52,7 +53,8 @@ def from_onnx(
         FileNotFoundError: there is no such file, or one of its external data is missing.
         NotImplementedError: an operator has no rule; the message names it and its node.
         ValueError: no ONNX model, one whose nodes are in no order, or external data outside of its folder;
-            keys or `outputs` that the graph does not have; a `checkpoint` below 0.
+            keys, `outputs` or weights to learn that the graph does not have; a `checkpoint` below 0; a
+            `dtype` of no floats.
 
     Source:
         ONNX, https://onnx.ai/onnx/operators/.
@@ -68,6 +70,8 @@ def from_onnx(
     """
     chosen = None if outputs is None else tuple(outputs)
     compute_dtype = None if dtype is None else np.dtype(dtype).name
+    if dtype is not None and not is_floating(np.dtype(dtype)):
+        raise ValueError(f"dtype must be one of floats, or None, got {dtype!r}.")
     if isinstance(model, bytes):
         path, source = None, Source(None, model, chosen, compute_dtype)
     elif isinstance(model, str | os.PathLike):

@@ -346,6 +346,12 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
     """
     arrays, trained = {}, {}
     fixed = _fixed(source.graph)
+    if not (trainable is None or isinstance(trainable, bool) or callable(trainable)):
+        trainable = (trainable,) if isinstance(trainable, str) else tuple(trainable)
+        unknown = [x for x in trainable if not any(matches(name, x) for name in source.weights)]
+        if unknown:
+            known = ", ".join(source.weights[:40]) + ", ..." * (len(source.weights) > 40)
+            raise ValueError(f"trainable: no weight is called {unknown}; there is {known}.")
     for name in source.weights:
         train = _is_trained(trainable, name, name not in fixed)
         try:

@@ -117,6 +117,7 @@ def test_a_weight_can_be_an_argument() -> None:
         (None, {"a.w", "b.w"}),
         (False, set()),
         (["a.*"], {"a.w"}),
+        ("*.w", {"a.w", "b.w"}),
         (lambda name: name.startswith("b"), {"b.w"}),
     ],
 )
@@ -126,6 +127,16 @@ def test_what_learns(trainable: Any, learns: set[str]) -> None:
     assert names_of(net) == ["a.w", "b.w"]  # of the graph's weights those that something reads
     for name, p in net.named_parameters():
         assert p.data.flags.writeable or name not in learns
+
+
+@each_case("argument, given, message", [
+    ("trainable", ["a.*", "unused", "q"], r"no weight is called \['unused', 'q'\]; there is a\.w, b\.w\."),
+    ("trainable", "", r"no weight is called \[''\]"),
+    ("dtype", np.int32, "dtype must be one of floats, or None"),
+])  # fmt: skip
+def test_what_no_weight_is_called_is_refused(argument: str, given: Any, message: str) -> None:
+    model = chain("a.w", "b.w", unused=np.ones(3, np.float32))
+    raises(ValueError, message, nn.from_onnx, model, **{argument: given})
 
 
 def test_only_chosen_outputs_are_computed() -> None:
