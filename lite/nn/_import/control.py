@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array
+from lite._arrays.types import Array, HostArray
+from lite._transforms.grad.tape import value_of
 from lite.nn._import.integers import checked
 from lite.nn._import.limits import check_time, time_limit
 from lite.nn._import.operators import Run, Spec, operator
@@ -21,7 +22,14 @@ def _if(spec: Spec) -> Run:
 
     def run(condition: Array, *captured: Any) -> list[Any]:
         split = len(yes.captures)
-        return yes(captured[:split]) if bool(np.asarray(condition).all()) else no(captured[split:])
+        plain: Any = value_of(condition)
+        if not isinstance(plain, HostArray) or not (plain.layered or plain.symbolic):
+            return yes(captured[:split]) if bool(np.asarray(condition).all()) else no(captured[split:])
+        # Of a graph, and of elements that choose each for itself, both are computed.
+        pairs = list(zip(yes(captured[:split]), no(captured[split:]), strict=True))
+        if any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in pairs):
+            raise NotImplementedError("If whose branches have other shapes, under jit or vmap")
+        return [np.where(condition.reshape(()), a, b) for a, b in pairs]
 
     return run
 

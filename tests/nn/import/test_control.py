@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.onnx_nodes import model_of
 
-from lite import grad, nn
+from lite import grad, jit, nn, vmap
 from lite._files.onnx import writer
 from lite.nn._import import control
 
@@ -37,6 +38,29 @@ def test_a_branch_reads_what_is_around_it() -> None:
     np.testing.assert_array_equal(net(np.array(True), x), [3, 4])
     np.testing.assert_array_equal(net(np.array(False), x), [2, 2])
     np.testing.assert_array_equal(grad(lambda x: net(np.array(True), x).sum())(x), [3, 4])
+
+
+def test_a_branch_that_numbers_choose_is_traced_and_mapped() -> None:
+    """Both are computed there, which have to be of one shape."""
+    yes, no = body([node("Mul", "x w", "a")], [], ["a"]), body([node("Neg", "x", "b")], [], ["b"])
+    long = body([node("Concat", "x x", "b", axis=0)], [], ["b"])
+    x, w = np.array([2.0, -1.0], np.float32), {"w": np.array([3.0, 4.0], np.float32)}
+    chosen = [node("ReduceSum", "x", "s", keepdims=0), node("Greater", "s zero", "c")]
+    for other in (no, long):
+        choice = writer.node("If", "if", ["c"], ["y"], {"else_branch": other, "then_branch": yes})
+        net = nn.from_onnx(
+            model_of([*chosen, choice], {"x": x}, ["y"], w | {"zero": np.zeros((), np.float32)})
+        )
+        if other is long:
+            raises(NotImplementedError, "branches have other shapes", jit(net), x)
+            continue
+        both = np.stack([x, -x])
+        np.testing.assert_array_equal(vmap(net)(both), [[6, -4], [2, -1]])
+        slopes = vmap(grad(lambda x, net=net: net(x).sum()))(both)
+        np.testing.assert_array_equal(slopes, [[3, 4], [-1, -1]])
+        for given, wanted in zip(both, slopes, strict=True):
+            np.testing.assert_array_equal(jit(net)(given), net(given))
+            np.testing.assert_array_equal(jit(grad(lambda x, net=net: net(x).sum()))(given), wanted)
 
 
 def test_a_loop_carries_states_and_stacks_outputs() -> None:
