@@ -109,3 +109,10 @@ def test_a_composite_spec_is_copied() -> None:
     reader = default_info_dict_reader(spec=spec)
     assert reader.info_spec == spec
     assert reader.info_spec is not spec
+
+
+def test_what_is_said_to_be_told_takes_no_step_to_learn() -> None:
+    inner = Telling()
+    env = GymWrapper(inner).set_info_dict_reader(default_info_dict_reader(["steps"], [Unbounded(())]))
+    assert not hasattr(inner, "steps")
+    assert "steps" in env.observation_spec

@@ -28,6 +28,7 @@ CASES = [
     Case("QuickGelu", [numbers(3, 2)], domain="com.microsoft"),
     Case("SoftmaxCrossEntropyLoss", [numbers(4, 3), np.array([0, 2, 1, 1])], {"ignore_index": 2}),
     Case("Div", [np.array([-7, -6, 7]), np.array([2, 2, -2])]),
+    Case("Pow", [np.array([2, -3, 1]), np.array([-1, 2, -2])]),
     Case("Pow", [np.abs(numbers(3)) + 0.5, np.array([[2.0]])]),
     Case("Shrink", [numbers(3, 2)], {"bias": 0.2, "lambd": 0.1}),
     Case("Shrink", [np.float32([-0.5, 0.5, 0.7])], {"bias": 0.2}),

@@ -572,3 +572,7 @@ def test_an_index_out_of_bounds_is_an_index_error() -> None:
     s, _ = step(TensorDict(x=np.ones(3)), np.array([1, -3]))
     raises(IndexError, r"out of bounds in the graph: idx=3 must be within .*\[-3,2\]", step, s, np.array([3]))
     np.testing.assert_array_equal(step(s, np.array([2]))[0]["x"], [4, 4, 4])  # that of the last whole step
+
+
+def test_a_function_whose_arguments_nobody_knows() -> None:
+    np.testing.assert_array_equal(lite.jit(dict)(a=np.arange(2.0))["a"], [0, 1])
