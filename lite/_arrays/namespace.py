@@ -175,15 +175,8 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         """A copy of the elements."""
         return NamespaceArray(self._namespace.copy(self.leaf))
 
-    def astype(
-        self,
-        dtype: DtypeLike,
-        order: str = "K",
-        casting: str = "unsafe",
-        subok: bool = True,
-        copy: bool = True,
-    ) -> NamespaceArray:
-        """Cast to another dtype; self if it has the dtype."""
+    def astype(self, dtype: DtypeLike, *args: Any, **kwargs: Any) -> NamespaceArray:
+        """Cast to another dtype; self if it has the dtype. How NumPy would cast is of no account."""
         known = self._supported_dtype(dtype)
         return self if known == self.leaf.dtype else NamespaceArray(self.leaf.astype(known))
 

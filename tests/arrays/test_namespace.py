@@ -424,6 +424,11 @@ def test_numpy_cannot_have_what_is_traced(jax: Any) -> None:
     assert "a: Array(shape=(3, 4), device=traced, dtype=float32" in shown[0]
 
 
+def test_one_element_as_a_number(jax: Any) -> None:
+    array = wrap(jax.numpy.arange(3.0))
+    assert array.max().item() == array.item(2) == 2.0
+
+
 def test_random_keys_are_leaves(jax: Any) -> None:
     td = TensorDict({"key": jax.random.key(0), "x": jax.numpy.zeros(2)})
 
