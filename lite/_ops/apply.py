@@ -168,7 +168,7 @@ def _apply_root(
     propagate_lock: bool, out: Any, num_threads: int,
 ) -> Any:  # fmt: skip
     nodes = [td._as_node(other) for other in others]
-    if None in nodes:
+    if any(node is None for node in nodes):  # `in` would compare all their elements
         raise TypeError(f"others must be TensorDicts, got {[type(other).__name__ for other in others]}.")
     if out is not None:
         if out.is_locked:

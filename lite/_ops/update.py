@@ -152,11 +152,10 @@ def update_at_(
 
 def replace(td: T, input_dict_or_td: Any = None, **kwargs: Any) -> T:
     """A shallow copy with some entries replaced; self is unchanged."""
-    source = {} if input_dict_or_td is None else input_dict_or_td
-    if not (kwargs or list(source.keys())):
+    if not kwargs and (input_dict_or_td is None or not list(input_dict_or_td.keys())):
         return td
     out: T = td._clone(False)
-    return out.update(source, **kwargs)
+    return out.update(input_dict_or_td, **kwargs)
 
 
 def _store_plain(td: Container, source: object, clone: bool) -> bool:
