@@ -19,6 +19,7 @@ from lite import TensorDict
 from lite._arrays.dtypes import Dtype, is_floating
 from lite._arrays.types import Array, is_interpreted, raw
 from lite.nn import Module, Parameter
+from lite.nn._parameters.tree import tree_of
 from lite.optim import state_dict as states
 from lite.optim.in_graphs import OptimizerPart
 from lite.optim.leaves import advance, by_dtype, compute_dtype, is_writeable
@@ -146,9 +147,9 @@ class Optimizer:
         """
         self._require_functional("update")
         state = self.init(params) if state is None else state
-        self._matched(params, grads, state)  # before anything is copied
-        params, state = params.clone(), state.clone()
-        return self.update_(params, grads, state)
+        for tree, name in ((params, "params"), (state, "state")):
+            tree_of(tree, name)  # the error if there is nothing to copy
+        return self.update_(params.clone(), grads, state.clone())
 
     def update_(self, params: Any, grads: Any, state: Any = None) -> tuple[Any, TensorDict]:
         """As `update`, in the memory of `params` and `state`, which it returns.
@@ -163,9 +164,9 @@ class Optimizer:
         state = self.init(params) if state is None else state
         rows = self._matched(params, grads, state)
         count = raw(state["step"])
-        for row in [*rows, [count]]:
-            if not all(is_writeable(array) for k, array in enumerate(row) if k != 1):  # 1: the gradient
-                raise ValueError("params and state are written in place, but some are read-only: use update.")
+        written = [array for row in rows for array in (row[0], *row[2:])]  # 1: the gradient
+        if not all(map(is_writeable, [*written, count])):
+            raise ValueError("params and state are written in place, but some are read-only: use update.")
         done = count.copy() if is_interpreted(count) else int(count)
         lr = self.defaults["lr"]
         rate = lr(done) if callable(lr) else lr
