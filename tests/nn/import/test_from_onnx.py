@@ -1,13 +1,17 @@
 """From a file to a policy that learns: keys, contracts, and the path through losses and steps."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.onnx_nodes import model_of
 
 from lite import TensorDict, jit, nn, optim, value_and_grad
+from lite._files.onnx import writer
+from lite.nn._export.contract import Contract, ContractTensor, contract_path
 from lite.nn.losses import DQNLoss
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
@@ -46,6 +50,15 @@ def test_a_contract_has_the_keys(tmp_path: Path) -> None:
     again = nn.from_onnx(path)
     assert (again.in_keys, again.out_keys) == ([("agent", "obs")], ["action"])
     np.testing.assert_allclose(again(td.clone())["action"], policy(td.clone())["action"], rtol=1e-6)
+
+
+def test_an_input_that_is_given_back_has_a_key_of_its_own_there(tmp_path: Path) -> None:
+    path, after = tmp_path / "step.onnx", ("next", "obs")
+    path.write_bytes(model_of([writer.node("Relu", "node", ["x"], ["y"], {})], {"x": X}, ["y", "x"]))
+    x, y = ContractTensor("x", "obs", (None, None), "float32"), ContractTensor("y", "act", (5, 4), "float32")
+    contract_path(path).write_bytes(Contract((x,), (y, replace(x, key=after))).to_bytes())
+    td = nn.from_onnx(path)(TensorDict(obs=X, batch_size=[5]))
+    np.testing.assert_array_equal(td[after], X)
 
 
 def test_an_exported_actor_goes_on_learning_in_a_graph(tmp_path: Path) -> None:
