@@ -5,7 +5,6 @@ Without them a name would be `Any` to mypy, pyright and editors. They are writte
 
 from __future__ import annotations
 
-import ast
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,13 +13,9 @@ PACKAGES = ("lite", "lite.nn", "lite.data", "lite.envs", "lite.envs.transforms",
 HEAD = '"""Written by `python .ci/stubs.py`."""\n\n'
 
 
-def imports(package: str, source: str) -> Iterator[str]:
+def imports(package: str) -> Iterator[str]:
     """An import of each public name, and of the modules that are attributes."""
     module = importlib.import_module(package)
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.ImportFrom):
-            found = [name.name for name in node.names if name.name in module.__all__]
-            yield from (f"from {node.module} import {name} as {name}\n" for name in found)
     for file, names in module._NAMES.items():
         where = f"lite{file}" if file.startswith(".") else f"{package}.{file}"
         yield from (f"from {where} import {name} as {name}\n" for name in names.split())
@@ -34,7 +29,7 @@ def stubs() -> Iterator[tuple[Path, str]]:
     """The file of each stub, and what it holds."""
     for package in PACKAGES:
         path = Path(str(importlib.import_module(package).__file__))
-        yield path.with_suffix(".pyi"), HEAD + "".join(imports(package, path.read_text(encoding="utf-8")))
+        yield path.with_suffix(".pyi"), HEAD + "".join(imports(package))
 
 
 if __name__ == "__main__":

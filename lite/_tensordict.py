@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from lite._arrays.device import parse_device
+from lite._arrays.public import belong_to
 from lite._containers.dense import Dense
 from lite._containers.lazy import Lazy
 from lite._ops import (
@@ -727,3 +728,6 @@ class_registry.lazy = LazyStackedTensorDict
 object_methods.add_methods()
 for _cls in (TensorDictBase, TensorDict):
     make_lazy(_cls)
+
+
+belong_to("lite", LazyStackedTensorDict, TensorDict, TensorDictBase)

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any, ClassVar, Generic, TypeVar
 
+from lite._arrays.public import belong_to
+
 T = TypeVar("T")
 _TRUE = ("1", "true", "yes", "on", "y", "t")
 
@@ -215,3 +217,6 @@ class set_capture_non_tensor_stack(Scoped[bool]):
 
     def __init__(self, mode: bool) -> None:
         super().__init__(bool(mode))
+
+
+belong_to("lite", set_capture_non_tensor_stack, set_list_to_stack)

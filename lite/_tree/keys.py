@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lite._arrays.public import belong_to
 from lite._arrays.types import Path
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ else:
             >>> isinstance(("a", ("b", "c")), NestedKey), isinstance(("a", 1), NestedKey)
             (True, False)
         """
+
+    belong_to("lite", NestedKey)
 
 
 def to_path(key: object) -> Path:

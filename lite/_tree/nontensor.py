@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from lite._arrays.public import belong_to
 from lite._arrays.settings import capture_non_tensor_stack
 from lite._arrays.types import Array, Names, Shape
 from lite._tree.batch_ops import BatchOp
@@ -905,3 +906,6 @@ def unwrap(entry: NonTensorBase) -> Any:
     if isinstance(entry, NonTensorStack):
         return entry._linked()
     return entry
+
+
+belong_to("lite", MetaData, NonTensorData, NonTensorStack)

@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 
 from lite._arrays.dtypes import is_numeric
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape, Unbatched
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import Entry
@@ -154,3 +155,6 @@ def require_equal_shapes(items: Sequence[UnbatchedTensor]) -> None:
 
 def _equal(a: Array, b: Array) -> bool:
     return a.shape == b.shape and bool(np.all((a == b) | ((a != a) & (b != b))))
+
+
+belong_to("lite", UnbatchedTensor)
