@@ -256,21 +256,21 @@ def find_graph(model: str | Path, variant: str | None = None) -> tuple[Path, Pat
         )
     if len(files) == 1 and variant is None:
         return files[0], path
+    raise FileNotFoundError(f"model: {str(path)!r} holds {_instead_of_a_graph(path, files)}")
+
+
+def _instead_of_a_graph(path: Path, files: list[Path]) -> str:
+    """For an error: what a directory holds whose .onnx files have none of the known names."""
     inner = path / "model"  # what `lite learn` wrote
     if not files and any(inner.glob("*.onnx")):
-        raise FileNotFoundError(
-            f"model: {str(path)!r} holds no .onnx file; the model in it is {str(inner)!r}"
-        )
+        return f"no .onnx file; the model in it is {str(inner)!r}"
     if not files and ((path / "adapter_config.json").is_file() or any(path.glob("*.onnx_adapter"))):
-        raise FileNotFoundError(
-            f"model: {str(path)!r} holds an adapter and no .onnx file: name the model that it is "
-            "for, and this as its adapter"
-        )
+        return "an adapter and no .onnx file: name the model that it is for, and this as its adapter"
     names = ", ".join(str(file.relative_to(path)) for file in files)
     hint = f"several graphs ({names}): pass the file to use" if files else "no .onnx file"
-    raise FileNotFoundError(
-        f"model: {str(path)!r} holds {hint}; looked for {', '.join(f'{name}.onnx' for name in GRAPH_NAMES)} "
-        "there and in its folder 'onnx'. Export one with the onnxruntime-genai model builder or "
+    return (
+        f"{hint}; looked for {', '.join(f'{name}.onnx' for name in GRAPH_NAMES)} there and in its folder "
+        "'onnx'. Export one with the onnxruntime-genai model builder or "
         "`optimum-cli export onnx --task text-generation-with-past`"
     )
 
