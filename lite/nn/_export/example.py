@@ -101,19 +101,9 @@ def of_tensordict(
     leaves: dict[NestedKey, Any] = {}
     others: dict[NestedKey, Any] = {}
     read = getattr(module, "in_keys", None)
-    for key in [*read, *_left_to_the_program(module)] if read else node.keys(True, True):
-        entry = node.get(key, None)
-        if entry is None:
-            continue
-        if isinstance(entry, NonTensorBase):
-            others[key] = entry
-        elif isinstance(entry, TensorCollection):
-            prefix = (key,) if isinstance(key, str) else tuple(key)
-            for inner, leaf in TensorDict._as_node(entry).items(True, True):
-                path = (*prefix, inner) if isinstance(inner, str) else (*prefix, *inner)
-                (others if isinstance(leaf, NonTensorBase) else leaves)[path] = leaf
-        else:
-            leaves[key] = entry
+    keys = [*read, *_left_to_the_program(module)] if read else node.keys(True, True)
+    for path, entry in _leaves_at(node, keys):
+        (others if isinstance(entry, NonTensorBase) else leaves)[path] = entry
     states = _states_of(module, tuple(node.batch_size))
     missing = {key: _state(key, state, node) for key, state in states.items() if key not in leaves}
     if missing and as_arrays:
@@ -153,7 +143,10 @@ def of_tensordict(
             raise
         keys = list(twin.out_keys) if hasattr(twin, "out_keys") else list(out.keys(True, True))
         # Transforms of rewards, and counters of steps, write nothing in a graph, which acts.
-        found = dict(_entries(out, [key for key in keys if key == "_" or key in out]))
+        found = dict(_leaves_at(out, [key for key in keys if key != "_"]))
+        for key, entry in found.items():
+            if isinstance(entry, NonTensorBase):
+                raise NotImplementedError(f"cannot be exported: the output {key!r} must be an array.")
         for part in keeping:
             for key, value in part.next_states.items():
                 found["next", *to_path(key)] = value
@@ -202,18 +195,15 @@ def _rewritten(module: Any, states: Iterable[NestedKey]) -> frozenset[NestedKey]
     return frozenset(key for part in parts for key in part.out_keys if key not in following)
 
 
-def _entries(out: Any, keys: Iterable[NestedKey]) -> Iterator[tuple[NestedKey, Any]]:
+def _leaves_at(node: Any, keys: Iterable[NestedKey]) -> Iterator[tuple[NestedKey, Any]]:
+    """The entries at some keys, of nested ones their leaves; what is missing is left out."""
     for key in keys:
-        if key == "_":
-            continue
-        entry = out.get(key)
-        if isinstance(entry, NonTensorBase):
-            raise NotImplementedError(f"cannot be exported: the output {key!r} must be an array.")
-        if isinstance(entry, TensorCollection):
+        entry = node.get(key, None)
+        if isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase):
             prefix = (key,) if isinstance(key, str) else tuple(key)
             for inner, leaf in TensorDict._as_node(entry).items(True, True):
                 yield ((*prefix, inner) if isinstance(inner, str) else (*prefix, *inner)), leaf
-        else:
+        elif entry is not None:
             yield key, entry
 
 
