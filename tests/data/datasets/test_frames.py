@@ -9,6 +9,7 @@ from helpers.cases import raises
 from lite.data.datasets.frames import image, resized, video
 from lite.data.logging.video_files import write_video
 
+pytest.importorskip("imageio_ffmpeg", reason="needs the video extra")
 Image = pytest.importorskip("PIL.Image", reason="needs the video extra")
 
 

@@ -16,6 +16,7 @@ from lite.data.datasets import conversion, lerobot
 from lite.data.logging.video_files import write_video
 from lite.envs import Resize
 
+pytest.importorskip("imageio_ffmpeg", reason="needs the video extra")
 Image = pytest.importorskip("PIL.Image", reason="needs the video extra")
 pq = pytest.importorskip("pyarrow.parquet", reason="needs the files extra")
 
