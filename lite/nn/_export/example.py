@@ -200,9 +200,8 @@ def _leaves_at(node: Any, keys: Iterable[NestedKey]) -> Iterator[tuple[NestedKey
     for key in keys:
         entry = node.get(key, None)
         if isinstance(entry, TensorCollection) and not isinstance(entry, NonTensorBase):
-            prefix = (key,) if isinstance(key, str) else tuple(key)
             for inner, leaf in TensorDict._as_node(entry).items(True, True):
-                yield ((*prefix, inner) if isinstance(inner, str) else (*prefix, *inner)), leaf
+                yield (*to_path(key), *to_path(inner)), leaf
         elif entry is not None:
             yield key, entry
 
