@@ -214,3 +214,11 @@ def test_one_may_be_in_this_process():
     assert type(env) is SerialEnv
     assert env.rollout(5).shape == (1, 2)
     assert type(SerialEnv(2, CountingEnv, serial_for_single=True, mp_start_method="spawn")) is SerialEnv
+
+
+def test_processes_end_by_themselves_when_they_are_told():
+    env = ParallelEnv(2, MAKERS)
+    env.reset()
+    processes = list(env._processes)
+    env.close()
+    assert [process.exitcode for process in processes] == [0, 0]
