@@ -575,4 +575,6 @@ def test_an_index_out_of_bounds_is_an_index_error() -> None:
 
 
 def test_a_function_whose_arguments_nobody_knows() -> None:
-    np.testing.assert_array_equal(lite.jit(dict)(a=np.arange(2.0))["a"], [0, 1])
+    found = lite.jit(dict, static_argnames="b")(a=np.arange(2.0), b=3)
+    np.testing.assert_array_equal(found["a"], [0, 1])
+    assert found["b"] == 3
