@@ -152,9 +152,12 @@ def _lock(sink: io.FileIO, output: str) -> None:
 
 def _whole_rows(output: str) -> tuple[int, int]:
     """How many rows of a file were not cut off, and their size in bytes."""
+    rows = size = 0
     with open(output, "rb") as file:
-        sizes = [len(line) for line in file if line.endswith(b"\n")]
-    return len(sizes), sum(sizes)
+        for line in file:
+            if line.endswith(b"\n"):
+                rows, size = rows + 1, size + len(line)
+    return rows, size
 
 
 def check_run(output: str, then: Any, now: Mapping[str, Any], kind: str = "file") -> None:
