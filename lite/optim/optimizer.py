@@ -462,8 +462,10 @@ def _checked(param: Parameter, number: int, place: int) -> Array:
         and array.flags.writeable
     ):
         return grad
-    if isinstance(grad, np.generic):  # arithmetic makes it of an array without dimensions
+    if isinstance(grad, np.generic):  # arithmetic makes these of arrays without dimensions
         grad = np.asarray(grad)
+    if isinstance(array, np.generic):
+        array = param.data = np.asarray(array)
     name = f"parameter {place} of group {number}"
     if not isinstance(grad, np.ndarray) or not is_floating(grad.dtype):
         raise ValueError(f"grad of {name} must be an array of floating numbers, got {type(grad).__name__}.")

@@ -152,9 +152,9 @@ def test_an_option_that_is_refused_late_changes_nothing():
                 np.testing.assert_array_equal(param.data, wanted.data)
 
 
-def test_a_gradient_that_arithmetic_made_a_scalar():
-    p = nn.Parameter(np.float32(2))
-    p.grad = np.asarray(np.float32(3)) * 2
+def test_what_arithmetic_made_a_scalar():
+    p = nn.Parameter(np.float32(1))
+    p.data, p.grad = p.data * 2, np.asarray(np.float32(3)) * 2
     optim.SGD([p], 0.25).step()
     assert p.data == 0.5
 
