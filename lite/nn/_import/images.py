@@ -18,12 +18,11 @@ Weights = tuple[Array, Array]
 
 @operator("Upsample")
 def _upsample(spec: Spec) -> Run:
-    modes = {"mode": spec.get("mode", "nearest"), "coordinate_transformation_mode": "asymmetric"}
-    plain = Spec("Resize", "", spec.name, 19, {**modes, "nearest_mode": "floor"}, (), (True,))
+    plain = Spec("Resize", "", spec.name, 10, {"mode": spec.get("mode", "nearest")}, (), (True,))
     resize, fixed = _resize(plain), spec.get("scales")
 
     def run(x: Array, scales: Array | None = None) -> Array:
-        return resize(x, None, np.asarray(fixed, np.float32) if scales is None else scales, None)
+        return resize(x, np.asarray(fixed, np.float32) if scales is None else scales)
 
     return run
 
@@ -33,10 +32,12 @@ def _resize(spec: Spec) -> Run:
     mode = spec.get("mode", "nearest")
     if mode not in ("nearest", "linear", "cubic"):
         raise Unsupported(f"mode {mode!r}")
-    transformation = spec.get("coordinate_transformation_mode", "half_pixel")
+    before_11 = spec.opset < 11  # without these modes
+    transformation = spec.get("coordinate_transformation_mode", "asymmetric" if before_11 else "half_pixel")
     crops = transformation == "tf_crop_and_resize"
     policy, given = spec.get("keep_aspect_ratio_policy", "stretch"), spec.ints("axes")
-    before_11 = spec.opset < 11
+    # A runtime decides in float32 which entry is the nearest.
+    number = np.float32 if mode == "nearest" else np.float64
 
     def run(x: Array, roi: Any = None, scales: Any = None, sizes: Any = None) -> Array:
         if before_11:
@@ -60,7 +61,7 @@ def _resize(spec: Spec) -> Run:
             if not crops and factors[i] == 1.0 and wanted[i] == inner[i]:
                 continue
             ends = (0.0, 1.0) if region is None else (region[0, i], region[1, i])
-            places = _positions(transformation, wanted[i], inner[i], factors[i], ends)
+            places = _positions(transformation, wanted[i], inner[i], number(factors[i]), ends)
             if crops:
                 beyond = (places < 0) | (places > inner[i] - 1)
                 outside = outside | beyond.reshape([-1 if j == axis else 1 for j in range(x.ndim)])
@@ -72,9 +73,9 @@ def _resize(spec: Spec) -> Run:
     return run
 
 
-def _positions(transformation: str, size: int, inner: int, scale: float, region: tuple[float, float]) -> Any:
-    """The position in the input of each position of the output, as floats."""
-    i = np.arange(size, dtype=np.float64)
+def _positions(transformation: str, size: int, inner: int, scale: Any, region: tuple[float, float]) -> Any:
+    """The position in the input of each position of the output, in the dtype of the scale."""
+    i = np.arange(size, dtype=scale.dtype)
     if transformation == "half_pixel":
         return (i + 0.5) / scale - 0.5
     if transformation == "half_pixel_symmetric":
@@ -83,8 +84,7 @@ def _positions(transformation: str, size: int, inner: int, scale: float, region:
     if transformation == "pytorch_half_pixel":
         return (i + 0.5) / scale - 0.5 if size > 1 else np.zeros(size)
     if transformation == "align_corners":
-        exact = scale * inner  # the size before it is rounded
-        return i * (inner - 1) / (exact - 1) if exact != 1 else np.zeros(size)
+        return i * (inner - 1) / (size - 1) if size != 1 else np.zeros(size)
     if transformation == "tf_half_pixel_for_nn":
         return (i + 0.5) / scale
     if transformation == "tf_crop_and_resize":
@@ -98,14 +98,15 @@ def _positions(transformation: str, size: int, inner: int, scale: float, region:
 
 
 def _nearest(spec: Spec, places: Any, inner: int, scale: float) -> Weights:
-    rule = spec.get("nearest_mode", "round_prefer_floor")
+    before_11 = "ceil" if scale < 1 else "floor"  # as onnxruntime decides where ONNX does not
+    rule = before_11 if spec.opset < 11 else spec.get("nearest_mode", "round_prefer_floor")
     roundings: dict[str, Callable[[Any], Any]] = {
         "round_prefer_floor": lambda x: np.ceil(x - 0.5),
         "round_prefer_ceil": lambda x: np.floor(x + 0.5),
         "floor": np.floor,
         "ceil": np.ceil,
     }
-    at = np.clip(roundings[rule](places), 0, inner - 1).astype(np.int64)[:, None]
+    at = np.clip(roundings[rule](places.astype(np.float64)), 0, inner - 1).astype(np.int64)[:, None]
     return at, np.ones(at.shape)
 
 

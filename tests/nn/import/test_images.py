@@ -31,6 +31,21 @@ CASES = [
     Case("Col2Im", [numbers(2, 8, 4), np.array([3, 3]), np.array([2, 2])]),
     Case("Resize", [numbers(1, 2, 3, 4), np.array([1, 1, 2, 2], np.float32)], {"mode": "nearest"}, opset=10),
     *(
+        Case("Resize", [numbers(1, 2, 6, 7), np.array([1, 1, *scales], np.float32)], {"mode": mode}, opset=10)
+        for mode in ("nearest", "linear")
+        for scales in ((2, 1.5), (0.5, 0.6))
+    ),
+    *(
+        Case(
+            "Resize",
+            [numbers(1, 2, 6, 7), None, np.array([1, 1, *scales], np.float32)],
+            {"mode": mode, "coordinate_transformation_mode": how, "nearest_mode": "floor"},
+        )
+        for mode in ("nearest", "linear", "cubic")
+        for how in ("align_corners", "half_pixel", "asymmetric")
+        for scales in ((2.3, 0.7), (0.5, 0.6))
+    ),
+    *(
         Case(
             "GridSample",
             [numbers(1, 2, rows, 4), 2 * numbers(1, 5, 5, 2, seed=1)],
