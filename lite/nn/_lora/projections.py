@@ -14,12 +14,14 @@ from lite._files.onnx.reader import Span, read_tensor
 from lite._files.onnx.wire import Buffer, fields
 
 # What models call the projections of their attention: Llama and its like, fused forms, GPT-2, ViT, BERT,
-# DeBERTa, ModernBERT, Phi, BLOOM.
+# DeBERTa, ModernBERT, Phi, BLOOM, DistilBERT, timm, T5, diffusers.
 ATTENTION = (
     "q_proj", "k_proj", "v_proj", "o_proj", "out_proj", "qkv_proj", "query_key_value", "c_attn",
     "attn.c_proj", "attention.query", "attention.key", "attention.value", "attention.dense",
     "attention.output.dense", "attention.self.query", "attention.self.key", "attention.self.value",
     "query_proj", "key_proj", "value_proj", "Wqkv", "attn.Wo", "self_attn.dense", "self_attention.dense",
+    "attention.q_lin", "attention.k_lin", "attention.v_lin", "attention.out_lin", "attn.qkv", "attn.proj",
+    "SelfAttention.[qkvo]", "EncDecAttention.[qkvo]", "to_q", "to_k", "to_v", "to_out.0",
 )  # fmt: skip
 _FLOATS = frozenset({1, 10, 11, 16})  # ONNX's numbers of the types that adapters can have
 _MAX_STEPS = 8  # nodes between a weight and the product that reads it
@@ -204,9 +206,12 @@ def _path(model: Buffer, node: Operation, weight: str) -> str:
     if scopes:
         return scopes
     parts = [part for part in node.name.split("/") if part]
-    if len(parts) > 1:
-        return ".".join(parts[:-1] if _OPERATOR.match(parts[-1]) else parts)
     of_weight = _OF_WEIGHT.sub("", weight)
+    if len(parts) > 1:
+        parts = parts[:-1] if _OPERATOR.match(parts[-1]) else parts
+        # torch's older exporter has nn.Sequential, and then its name again with a number.
+        short = [a for a, b in zip(parts, [*parts[1:], ""], strict=True) if not b.startswith(f"{a}.")]
+        return ".".join(parts if of_weight == ".".join(parts) else short)
     return of_weight if of_weight != weight or not node.name else node.name
 
 
