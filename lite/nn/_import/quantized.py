@@ -70,7 +70,7 @@ def _dynamic_quantize(spec: Spec) -> Run:
     def run(x: Array) -> tuple[Array, Array, Array]:
         plain = stored(x).reshape(-1)
         low, high = (np.minimum(plain.min(keepdims=True), 0), np.maximum(plain.max(keepdims=True), 0))
-        scale = ((high - low) / 255).astype(np.float32).reshape(())
+        scale = np.where(high == low, 1, (high - low) / 255).astype(np.float32).reshape(())  # zeros alone
         zero = np.clip(np.round(-low / scale), 0, 255).astype(np.uint8).reshape(())
         return as_integers(x / scale, zero, zero.dtype), scale, zero
 

@@ -157,6 +157,14 @@ def test_derivatives_go_through_rounding(kind: str) -> None:
     np.testing.assert_allclose(each, [wanted, wanted], rtol=1e-5, atol=1e-6)
 
 
+def test_the_scale_of_zeros_alone_is_one() -> None:
+    x = np.zeros((2, 3), np.float32)
+    net = module_of(Case("DynamicQuantizeLinear", [x], outputs=3))
+    assert [y.tolist() for y in net(x)[1:]] == [1.0, 0]
+    slope = value_and_grad(lambda x: net(x)[0].astype(np.float32).sum())(x)[1]
+    np.testing.assert_array_equal(slope, np.ones((2, 3)))
+
+
 def test_what_is_not_computed_says_so() -> None:
     x, scale = numbers(2), np.float32(1)
     for kind in (21, 22, 25, 26):  # integers of 4 and of 2 bits
