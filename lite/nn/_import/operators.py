@@ -48,7 +48,7 @@ _AT_LEAST_ONE = frozenset(
 _TYPES: dict[str, type | tuple[type]] = {
     **dict.fromkeys(
         ("K", "N", "accuracy_level", "align_corners", "allowzero", "antialias", "axis", "batch_axis")
-        + ("batch_dims", "bits", "block_size", "blocksize", "ceil_mode", "count_include_pad")
+        + ("batch_dims", "bits", "channels_last", "block_size", "blocksize", "ceil_mode", "count_include_pad")
         + ("detect_negative", "detect_positive", "do_rotary", "dtype", "end", "exclude_outside", "exclusive")
         + ("fmod", "gather_axis", "group", "hidden_size", "ignore_index", "input_forget", "interleaved")
         + ("is_causal", "k", "keepdims", "kv_cache_bit_width", "kv_num_heads", "largest", "layout")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from lite._arrays.types import Array, stored
+from lite.nn import functional
 from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator, simple
 from lite.nn._import.products import matmul
 from lite.nn._import.selecting import table_of
@@ -236,12 +238,93 @@ def _gather_quantized(spec: Spec) -> Run:
     return run
 
 
+def _floats(x: Array, scale: Array, zero: Array | None, axis: int = -1) -> Array:
+    """The numbers that integers stand for."""
+    whole = x.astype(np.float32)
+    whole = whole if zero is None else whole - _spread(zero, x, axis, 0).astype(np.float32)
+    return whole * _spread(scale, x, axis, 0)
+
+
+def _scaled(x: Array, scale: Array, zero: Array | None) -> Array:
+    """Integers that stand for numbers."""
+    return as_integers(x / scale, zero, np.dtype(np.uint8) if zero is None else zero.dtype)
+
+
 @operator("QLinearMatMul")
 def _quantized_matmul(spec: Spec) -> Run:
     def run(a: Array, sa: Array, za: Array, b: Array, sb: Array, zb: Array, sy: Array, zy: Array) -> Array:
-        left = (a.astype(np.float32) - _spread(za, a, -2, 0).astype(np.float32)) * _spread(sa, a, -2, 0)
-        right = (b.astype(np.float32) - _spread(zb, b, -1, 0).astype(np.float32)) * _spread(sb, b, -1, 0)
-        return as_integers(np.matmul(left, right) / sy, zy, zy.dtype)
+        return _scaled(np.matmul(_floats(a, sa, za, -2), _floats(b, sb, zb)), sy, zy)
+
+    return run
+
+
+# -- operators that onnxruntime puts in the place of others between rounded numbers ------------------------
+
+
+@operator("QGemm", domain=MICROSOFT)
+def _quantized_gemm(spec: Spec) -> Run:
+    alpha, turns = spec.get("alpha", 1.0), (spec.get("transA", 0), spec.get("transB", 0))
+
+    def run(
+        a: Array, sa: Array, za: Array | None, b: Array, sb: Array, zb: Array | None, c: Array | None = None,
+        sy: Array | None = None, zy: Array | None = None,
+    ) -> Array:  # fmt: skip
+        columns = 0 if turns[1] else -1  # which have scales of their own
+        pair = _floats(a, sa, za), _floats(b, sb, zb, columns)
+        out = np.matmul(*(x.swapaxes(0, 1) if turn else x for x, turn in zip(pair, turns, strict=True)))
+        out = out if c is None else out + c.astype(np.float32) * (sa * sb)
+        out = out if alpha == 1.0 else out * alpha
+        return out if sy is None else _scaled(out, sy, zy)
+
+    return run
+
+
+@operator("DynamicQuantizeMatMul", domain=MICROSOFT)
+def _rounded_matmul(spec: Spec) -> Run:
+    rounds = _dynamic_quantize(spec)
+
+    def run(a: Array, b: Array, sb: Array, zb: Array | None = None, bias: Array | None = None) -> Array:
+        out = np.matmul(_floats(*rounds(a)), _floats(b, sb, zb))
+        return out if bias is None else out + bias
+
+    return run
+
+
+def _matmul_to_float(
+    a: Array, b: Array, sa: Array, sb: Array, za: Array | None = None, zb: Array | None = None,
+    bias: Array | None = None,
+) -> Array:  # fmt: skip
+    out = np.matmul(_floats(a, sa, za), _floats(b, sb, zb))
+    return out if bias is None else out + bias
+
+
+simple(_matmul_to_float, "MatMulIntegerToFloat", domain=MICROSOFT)
+
+
+def _global_average(spec: Spec, x: Array) -> Array:
+    last = bool(spec.get("channels_last", 0))
+    return x.mean(tuple(range(1, x.ndim - 1) if last else range(2, x.ndim)), keepdims=True)
+
+
+_BETWEEN: dict[str, Callable[..., Array]] = {
+    "QLinearAdd": lambda spec, a, b: a + b,
+    "QLinearGlobalAveragePool": _global_average,
+    "QLinearLeakyRelu": lambda spec, x: functional.leaky_relu(x, spec.get("alpha", 0.01)),
+    "QLinearMul": lambda spec, a, b: a * b,
+    "QLinearSigmoid": lambda spec, x: functional.sigmoid(x),
+    "QLinearSoftmax": lambda spec, x: functional.softmax(x, spec.get("axis", -1)),
+}
+
+
+@operator(*_BETWEEN, domain=MICROSOFT)
+def _between_integers(spec: Spec) -> Run:
+    """An operator of the numbers that integers stand for."""
+    compute = _BETWEEN[spec.op]
+
+    def run(*given: Any) -> Array:
+        *inputs, scale, zero = given if len(given) % 3 == 2 else (*given, None)
+        parts = (_floats(*inputs[i : i + 3]) for i in range(0, len(inputs), 3))
+        return _scaled(compute(spec, *parts), scale, zero)
 
     return run
 

@@ -111,6 +111,22 @@ def quantized_layers() -> dict[str, list[bytes]]:
             node("QLinearMatMul", "", ["q", "sx", "zx", "w", "sw", "zw", "sx", "zx"], ["r"], {}),
             node("DequantizeLinear", "", ["r", "sx", "zx"], ["y"], {}),
         ],
+        "own scales, joined": [
+            node("DynamicQuantizeMatMul", "", ["x", "w", "sw", "zw"], ["y"], {}, "com.microsoft")
+        ],
+        "own scales, joined behind": [
+            rounds,
+            node("MatMulIntegerToFloat", "", ["q", "w", "s", "sw", "z", "zw"], ["y"], {}, "com.microsoft"),
+        ],
+        "joined": [
+            node("QuantizeLinear", "", ["x", "sx", "zx"], ["q"], {}),
+            node("QGemm", "", ["q", "sx", "zx", "w", "sw", "zw"], ["y"], {}, "com.microsoft"),
+        ],
+        "joined to integers": [
+            node("QuantizeLinear", "", ["x", "sx", "zx"], ["q"], {}),
+            node("QGemm", "", ["q", "sx", "zx", "w", "sw", "zw", "", "sx", "zx"], ["r"], {}, "com.microsoft"),
+            node("DequantizeLinear", "", ["r", "sx", "zx"], ["y"], {}),
+        ],
         "a convolution to integers": [
             node("QuantizeLinear", "", ["x", "sx", "zx"], ["q"], {}),
             node("Unsqueeze", "", ["q", "last"], ["q3"], {}),
@@ -140,7 +156,7 @@ def test_derivatives_go_through_rounding(kind: str) -> None:
         "sx": np.array(0.05, np.float32), "zx": np.array(128, np.uint8), "last": np.array([2]),
     }  # fmt: skip
     x = np.float32(numbers(3, 5)).clip(-3, 3)
-    x[0, 0] = 3 if kind in ("own scales", "a convolution") else 50.0
+    x[0, 0] = 3 if "own scales" in kind or kind == "a convolution" else 50.0
     net = nn.from_onnx(model_of(quantized_layers()[kind], {"x": x}, ["y"], given))
     weight, inside = (bits(5, 4).astype(np.float32) - 130) * np.float32(0.01), np.abs(x) < 6.4
 
@@ -155,6 +171,49 @@ def test_derivatives_go_through_rounding(kind: str) -> None:
     np.testing.assert_allclose(jit(value_and_grad(loss))(x)[1], wanted, rtol=1e-5, atol=1e-6)
     each = vmap(value_and_grad(loss))(np.stack([x, x]))[1]
     np.testing.assert_allclose(each, [wanted, wanted], rtol=1e-5, atol=1e-6)
+
+
+def test_operators_between_integers() -> None:
+    """As onnxruntime writes them in the place of others; it may round a tie to the other side."""
+    x, y, s, t, z = (
+        bits(2, 3, 4, 4),
+        bits(2, 3, 4, 4)[::-1].copy(),
+        np.float32(0.03),
+        np.float32(0.02),
+        np.uint8(120),
+    )
+    one, other, end = [x, s, z], [y, t, np.uint8(99)], [np.float32(0.05), np.uint8(90)]
+    a, b, c = bits(3, 5), bits(5, 4).astype(np.int8), np.arange(4, dtype=np.int32) * 100
+    each = np.float32([0.01, 0.02, 0.03, 0.04])
+    for case in (
+        Case("QLinearAdd", [*one, *other, *end]),
+        Case("QLinearMul", [*one, *other, *end]),
+        Case("QLinearSigmoid", [*one, np.float32(1 / 256), np.uint8(0)]),
+        Case("QLinearLeakyRelu", [*one, *end], {"alpha": 0.3}),
+        Case("QLinearGlobalAveragePool", [*one, *end]),
+        Case("QLinearGlobalAveragePool", [*one, *end], {"channels_last": 1}),
+        Case("QLinearSoftmax", [*one, np.float32(1 / 256), np.uint8(0)], {"axis": -1, "opset": 13}),
+        Case("QGemm", [a, s, z, b, each, np.zeros(4, np.int8), c, *end]),
+        Case(
+            "QGemm",
+            [a.T.copy(), s, z, b.T.copy(), t, np.int8(3), c],
+            {"transA": 1, "transB": 1, "alpha": 0.5},
+        ),
+        Case("DynamicQuantizeMatMul", [np.float32(numbers(3, 5)), b, each, np.zeros(4, np.int8), each]),
+        Case("MatMulIntegerToFloat", [a, b, s, each, z, np.zeros(4, np.int8), each]),
+    ):
+        case = case._replace(domain="com.microsoft", inputs=[np.asarray(x) for x in case.inputs])
+        weights = {f"x{i}": x for i, x in enumerate(case.inputs) if i}
+        reads, first = [f"x{i}" for i in range(len(case.inputs))], {"x0": case.inputs[0]}
+        model = model_of(
+            [node(case.op, "", reads, ["y"], case.attributes, case.domain)], first, ["y"], weights
+        )
+        (want,) = pytest.importorskip("onnxruntime").InferenceSession(model).run(None, first)
+        found = nn.from_onnx(model)(case.inputs[0])
+        assert (found.dtype, found.shape) == (want.dtype, want.shape)
+        most = 1 if want.dtype == np.uint8 else 1e-5
+        np.testing.assert_allclose(found.astype(float), want.astype(float), 0, most, err_msg=str(case))
+        assert (found != want).mean() < 0.02 or most < 1
 
 
 def test_the_scale_of_zeros_alone_is_one() -> None:
