@@ -101,7 +101,10 @@ def variance(correction: float, root: bool) -> Reducer:
         values = inexact(array)
         wide = values.astype(np.float32) if _is_half(values.dtype) else values
         gap = wide - _mean(wide, axis, True)
-        square = gap.real**2 + gap.imag**2 if gap.dtype.kind == "c" else gap * gap
+        if gap.dtype.kind == "c":
+            square = gap.real**2 + gap.imag**2
+        else:
+            square = np.multiply(gap, gap, out=gap if type(gap) is np.ndarray else None)
         sums = _add(square, axis=axis, keepdims=keepdims)
         out = _divided(sums, max(_count(array, axis) - correction, 0))
         out = np.sqrt(out) if root else out
