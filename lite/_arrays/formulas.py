@@ -163,7 +163,7 @@ def softmax(x: Array, axis: int) -> Array:
         return x
     with np.errstate(invalid="ignore"):
         powers = x - x.max(axis, keepdims=True)
-    powers = np.exp(powers, out=powers) if isinstance(powers, np.ndarray) else np.exp(powers)
+    powers = np.exp(powers, out=powers if isinstance(powers, np.ndarray) else None)
     powers /= powers.sum(axis, keepdims=True)
     return powers
 
@@ -174,7 +174,9 @@ def log_sum_exp(array: Array, axis: Axes, keepdims: bool) -> Array:
     top = np.maximum.reduce(values, axis=axis, keepdims=True, initial=-math.inf)
     shift = np.where(np.isfinite(top), top, 0).astype(values.dtype)
     with np.errstate(divide="ignore", over="ignore"):  # only from infinities
-        out = np.log(np.add.reduce(np.exp(values - shift), axis=axis, keepdims=True)) + shift
+        powers = values - shift
+        powers = np.exp(powers, out=powers if isinstance(powers, np.ndarray) else None)
+        out = np.log(np.add.reduce(powers, axis=axis, keepdims=True)) + shift
     if keepdims:
         return out
     return np.squeeze(out, tuple(range(out.ndim)) if axis is None else axis)
