@@ -67,6 +67,26 @@ def test_the_last_observation_is_reached():
             np.testing.assert_array_equal(out.reached[0], [[0, 1, 1], [1, 0, 2]])
 
 
+def test_a_vector_that_gives_the_rows_it_was_asked_for():
+    class Rows(NativeCounting):
+        __module__ = "envpool.counting"
+
+        def reset(self, *, seed=None, options=None):
+            if not options:
+                return super().reset()
+            asked = np.flatnonzero(options["reset_mask"])
+            return np.stack([self.envs_of_mine[i].reset()[0] for i in asked]), {}
+
+    envs = Environments(Rows(AutoresetMode.NEXT_STEP))
+    envs.reset()
+    assert envs.resets_some
+    for mask in ([False, True, False, True], [True, False, False, False]):
+        got = envs.reset_some(np.array(mask))[0]
+        assert got.shape == (4, 3)
+        np.testing.assert_array_equal(got[mask, 0], np.flatnonzero(mask))
+        np.testing.assert_array_equal(got[mask, 1:], [[1, 0]] * sum(mask))
+
+
 def test_seeds():
     env = SyncVectorEnv([functools.partial(gymnasium.make, "CartPole-v1")] * 2)
     envs = Environments(env)
