@@ -3,7 +3,7 @@
 from lite import _tensordict as _tensordict  # which registers what makes TensorDicts
 from lite._arrays.public import import_on_first_use as _import_on_first_use
 
-__version__ = "0.3.0.dev0"
+__version__ = "0.2.0"
 
 # The public names by what defines them: what many programs never need is imported when it is first asked for.
 _NAMES = {

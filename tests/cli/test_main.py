@@ -73,7 +73,7 @@ def test_warnings_and_errors_are_a_line_each(monkeypatch: pytest.MonkeyPatch, ru
 
 
 def test_the_version_is_the_package_s(capsys: pytest.CaptureFixture[str]) -> None:
-    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev0)?", lite.__version__)
+    assert re.fullmatch(r"\d+\.\d+\.\d+", lite.__version__)
     raises(SystemExit, "0", main, ["--version"])
     assert capsys.readouterr().out == f"lite {lite.__version__}\n"
 
