@@ -122,7 +122,13 @@ class Runner:
     """One side: what its statements may use, and the state of the random numbers between them."""
 
     def __init__(self, package: Any, layers: Any, module: Any, translate: Callable[[str], str]) -> None:
-        self.names: dict[str, Any] = {"__name__": __name__, "np": np, "torch": module, "nn": module.nn}
+        self.names: dict[str, Any] = {
+            "__name__": __name__,
+            "np": np,
+            "Any": Any,
+            "torch": module,
+            "nn": module.nn,
+        }
         for part in (layers, package):
             self.names |= {name: getattr(part, name) for name in dir(part) if not name.startswith("_")}
         self.translate = translate
