@@ -10,7 +10,7 @@ import numpy as np
 
 from lite._arrays.types import Array, stored
 from lite.nn import functional
-from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator, simple
+from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator, rule_of, simple
 from lite.nn._import.products import matmul
 from lite.nn._import.selecting import table_of
 
@@ -325,6 +325,30 @@ def _between_integers(spec: Spec) -> Run:
         *inputs, scale, zero = given if len(given) % 3 == 2 else (*given, None)
         parts = (_floats(*inputs[i : i + 3]) for i in range(0, len(inputs), 3))
         return _scaled(compute(spec, *parts), scale, zero)
+
+    return run
+
+
+@operator("QLinearConcat", domain=MICROSOFT)
+def _joined_integers(spec: Spec) -> Run:
+    axis = spec.need("axis")
+
+    def run(scale: Array, zero: Array, *given: Any) -> Array:
+        parts = [_floats(*given[i : i + 3]) for i in range(0, len(given), 3)]
+        return _scaled(np.concatenate(parts, axis), scale, zero)
+
+    return run
+
+
+@operator("QLinearAveragePool", domain=MICROSOFT)
+def _average_of_integers(spec: Spec) -> Run:
+    average = rule_of("", "AveragePool")
+    if average is None or spec.get("channels_last", 0):
+        raise Unsupported("channels_last")
+    mean = average(spec)
+
+    def run(x: Array, sx: Array, zx: Array | None, sy: Array, zy: Array | None = None) -> Array:
+        return _scaled(mean(_floats(x, sx, zx)), sy, zy)
 
     return run
 
