@@ -39,7 +39,11 @@ def test_all_missing_operators_are_named_at_once() -> None:
     many = [node("Fancy", f"v{i}", f"v{i + 1}", "my.domain") for i in range(9)]
     for count, end in ((8, r"Fancy of my.domain\."), (9, r"Fancy of my.domain; and 1 more\.")):
         raises(NotImplementedError, end, nn.from_onnx, model_of(many[:count], {"v0": X}, [f"v{count}"]))
-    for op, domain, hint in (("ZipMap", "ai.onnx.ml", "zipmap"), ("Conv", "com.microsoft.nchwc", "EXTENDED")):
+    for op, domain, hint in (
+        ("ZipMap", "ai.onnx.ml", "zipmap"),
+        ("Conv", "com.microsoft.nchwc", "EXTENDED"),
+        ("RandomNormalLike", "", "as an input"),
+    ):
         one = writer.node(op, "", ["x"], ["y"], {}, domain)
         raises(NotImplementedError, hint, nn.from_onnx, model_of([one], {"x": X}, ["y"]))
     nn.from_onnx(model_of(nodes, {"x": X, "y": X}, ["x"]))  # what no output needs is not looked at
