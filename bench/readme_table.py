@@ -29,8 +29,8 @@ sampled modules {sampled} | [modules](bench/results/nn.md) |
 layers {linear} | [layers](bench/results/layers.md) |
 | gradients of an MLP, a GRU, 64 critics; Adam, beside torch | {mlp} (JAX: {jax_mlp}); {gru}; \
 {critics}; {adam} | [grad](bench/results/grad.md) |
-| steps by `lite.jit` beside torch's and TorchRL's, not compiled | {steps} (JAX: {jax_steps}) \
-| [jit](bench/results/jit.md) |
+| steps by `lite.jit` beside torch's and TorchRL's | {steps}; by torch.compile {compiled} \
+(JAX: {jax_steps}) | [jit](bench/results/jit.md) |
 | `multistep_return` and `MultiStep`; advantages and returns, beside TorchRL | {multistep}; {returns} \
 | [kernels](bench/results/kernels.md) |
 | log-probs, with entropy, sampling, beside torch and Hugging Face | {log_probs}, {entropy}, {sampling} \
@@ -120,6 +120,7 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group", but=_CONVERTS))),
     "keys": ("tensordict", lambda of: span(of("^keys of 100$"))),
     "steps": ("jit", lambda of: span(of("", "^(torch|torchrl)$"))),
+    "compiled": ("jit", lambda of: span(of("", "torch.compile$"))),
     "jax_steps": ("jit", lambda of: span(of("^MLP", "^JAX"))),
     "files": ("files", lambda of: span(of("^(?!mapped)"))),  # reads of mapped files are TensorDict's own
     "calls": ("nn", lambda of: span(of("^identity|^3"))),
