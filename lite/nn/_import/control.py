@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._arrays.types import Array, HostArray
+from lite._arrays.types import Array, HostArray, stored
 from lite._transforms.grad.tape import value_of
 from lite.nn._import.integers import checked
 from lite.nn._import.limits import check_time, time_limit
@@ -25,11 +25,18 @@ def _if(spec: Spec) -> Run:
         plain: Any = value_of(condition)
         if not isinstance(plain, HostArray) or not (plain.layered or plain.symbolic):
             return yes(captured[:split]) if bool(np.asarray(condition).all()) else no(captured[split:])
-        # Of a graph, and of elements that choose each for itself, both are computed.
-        pairs = list(zip(yes(captured[:split]), no(captured[split:]), strict=True))
+        # Of a graph, and of elements that choose each for itself, both are computed. The derivative of the
+        # one that is not taken may be NaN: it ends at what the branch reads.
+        condition = condition.reshape(())
+
+        def read(x: Any, taken: Array) -> Any:
+            return x if stored(x) is x else np.where(taken, x, stored(x))
+
+        ways = (yes, condition, captured[:split]), (no, ~condition, captured[split:])
+        pairs = list(zip(*(way([read(x, taken) for x in given]) for way, taken, given in ways), strict=True))
         if any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in pairs):
             raise NotImplementedError("If whose branches have other shapes, under jit or vmap")
-        return [np.where(condition.reshape(()), a, b) for a, b in pairs]
+        return [np.where(condition, a, b) for a, b in pairs]
 
     return run
 

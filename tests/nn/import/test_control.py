@@ -63,6 +63,19 @@ def test_a_branch_that_numbers_choose_is_traced_and_mapped() -> None:
             np.testing.assert_array_equal(jit(grad(lambda x, net=net: net(x).sum()))(given), wanted)
 
 
+def test_the_branch_that_is_not_taken_has_no_derivative() -> None:
+    yes, no = body([node("Sqrt", "x", "a")], [], ["a"]), body([node("Neg", "x", "b")], [], ["b"])
+    choice = writer.node("If", "", ["c"], ["y"], {"else_branch": no, "then_branch": yes})
+    chosen = [node("ReduceSum", "x", "s", keepdims=0), node("Greater", "s zero", "c")]
+    both = np.array([[4.0, 16.0], [0.0, 0.0]], np.float32)  # where a square root has no finite slope
+    net = nn.from_onnx(model_of([*chosen, choice], {"x": both[0]}, ["y"], {"zero": np.float32([0])[0]}))
+    slope = grad(lambda x: net(x).sum())
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = vmap(slope)(both)
+    np.testing.assert_array_equal(found, [[0.25, 0.125], [-1, -1]])
+    np.testing.assert_array_equal(jit(slope)(both[1]), [-1, -1])
+
+
 def test_a_loop_carries_states_and_stacks_outputs() -> None:
     steps = [node("Add", "s x", "t"), node("Identity", "goes_on", "more"), node("Neg", "t", "u")]
     net = loop(steps, ["s"], ["t", "u"], x=np.ones(2))
