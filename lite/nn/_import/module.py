@@ -125,6 +125,7 @@ class GraphModule(Module):
         self.output_names = tuple(x.name for x in source.graph.outputs)
         self._dtypes = {x.name: _float_dtype(x, source.compute_dtype) for x in source.graph.inputs}
         self._has_fixed_rows = any(map(_fixed_rows, source.inputs))
+        self._reshaped = _behind_reshapes(source) if self._has_fixed_rows else set()
         for name in sorted(source.weights, key=lambda name: name.count("."), reverse=True):
             owner, local = _owner(self, name)
             owner.register_parameter(local, Parameter(arrays[name], requires_grad=trained[name]))
@@ -164,24 +165,25 @@ class GraphModule(Module):
             if own["_has_fixed_rows"]:
                 error.add_note(f"the graph is of the sizes {dict(_sizes(own['_source'].inputs))}")
             raise
-        if own["_has_fixed_rows"]:
+        if own["_reshaped"]:
             self._check_rows(inputs, found)
         return found[0] if len(found) == 1 else tuple(found)
 
     def _check_rows(self, inputs: list[Any], outputs: list[Any]) -> None:
         """Raise ValueError where an output has the shape of the graph, and inputs have other rows."""
-        before, given = set(), set()
-        for tensor, x in zip(self._source.inputs, inputs, strict=True):
-            rows = _fixed_rows(tensor)
-            if rows and is_array(x) and x.ndim and int(x.shape[0]) != rows:
-                before.add(rows)
-                given.add(int(x.shape[0]))
+        given = [
+            (rows, int(x.shape[0]))
+            for rows, x in zip(map(_fixed_rows, self._source.inputs), inputs, strict=True)
+            if rows and is_array(x) and x.ndim
+        ]
+        changed = {rows: n for rows, n in given if n != rows}
+        kept = {n for _, n in given}  # an output may have its rows of these
         for tensor, y in zip(self._source.graph.outputs, outputs, strict=True):
-            rows = _fixed_rows(tensor)
-            if rows in before - given and tuple(map(int, y.shape)) == tensor.shape:
+            rows = _fixed_rows(tensor) if tensor.name in self._reshaped else 0
+            if rows in changed.keys() - kept and tuple(map(int, y.shape)) == tensor.shape:
                 raise ValueError(
-                    f"the output {tensor.name!r} has {rows} rows for {max(given)} of the inputs: the graph "
-                    f"is of a batch of {rows}, and folds others into it. Export it with a dynamic batch."
+                    f"the output {tensor.name!r} has {rows} rows for {changed[rows]} of the inputs: the "
+                    f"graph is of a batch of {rows}, and folds others. Export it with a dynamic batch."
                 )
 
     def _in_rows(
@@ -307,6 +309,18 @@ def _fixed_rows(value: Value) -> int:
     """The first size of a value if its shape says one, else 0."""
     first = value.shape[0] if value.shape else 0
     return first if isinstance(first, int) else 0
+
+
+def _behind_reshapes(source: Source) -> set[str]:
+    """Outputs computed of inputs that a Reshape has laid out anew, which may fold a batch."""
+    read, behind = {x.name for x in source.inputs}, set[str]()
+    for node in source.graph.nodes:
+        names = reads_of(node)
+        if names & read:
+            read.update(node.outputs)
+            if node.op == "Reshape" or names & behind:
+                behind.update(node.outputs)
+    return behind & {x.name for x in source.graph.outputs}
 
 
 def _rank(value: Value, axes: Mapping[str, int | None]) -> int | None:
