@@ -55,6 +55,7 @@ _TYPES: dict[str, type | tuple[type]] = {
         + ("left_window_size", "linear_before_reset", "local_window_size", "new_axis")
         + ("noop_with_empty_axes", "num_groups", "num_heads", "num_outputs", "num_scan_inputs")
         + (
+            "opset",
             "output_dtype",
             "p",
             "past_present_share_buffer",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -312,7 +312,6 @@ _BETWEEN: dict[str, Callable[..., Array]] = {
     "QLinearLeakyRelu": lambda spec, x: functional.leaky_relu(x, spec.get("alpha", 0.01)),
     "QLinearMul": lambda spec, a, b: a * b,
     "QLinearSigmoid": lambda spec, x: functional.sigmoid(x),
-    "QLinearSoftmax": lambda spec, x: functional.softmax(x, spec.get("axis", -1)),
 }
 
 
@@ -340,15 +339,16 @@ def _joined_integers(spec: Spec) -> Run:
     return run
 
 
-@operator("QLinearAveragePool", domain=MICROSOFT)
-def _average_of_integers(spec: Spec) -> Run:
-    average = rule_of("", "AveragePool")
-    if average is None or spec.get("channels_last", 0):
+@operator("QLinearAveragePool", "QLinearSoftmax", domain=MICROSOFT)
+def _of_one_array(spec: Spec) -> Run:
+    op = spec.op.removeprefix("QLinear")
+    build = rule_of("", op)
+    if build is None or spec.get("channels_last", 0):
         raise Unsupported("channels_last")
-    mean = average(spec)
+    compute = build(replace(spec, op=op, opset=spec.get("opset", 1)))  # of Softmax, which others do not have
 
     def run(x: Array, sx: Array, zx: Array | None, sy: Array, zy: Array | None = None) -> Array:
-        return _scaled(mean(_floats(x, sx, zx)), sy, zy)
+        return _scaled(compute(_floats(x, sx, zx)), sy, zy)
 
     return run
 

@@ -193,6 +193,7 @@ def test_operators_between_integers() -> None:
         Case("QLinearGlobalAveragePool", [*one, *end]),
         Case("QLinearGlobalAveragePool", [*one, *end], {"channels_last": 1}),
         Case("QLinearSoftmax", [*one, np.float32(1 / 256), np.uint8(0)], {"axis": -1, "opset": 13}),
+        Case("QLinearSoftmax", [*one, np.float32(1 / 256), np.uint8(0)], {"axis": 2, "opset": 11}),
         Case("QLinearAveragePool", [*one, *end], {"kernel_shape": [2, 3], "pads": [0, 1, 1, 1]}),
         Case("QLinearConcat", [*end, *one, *other], {"axis": 1}),
         Case("QGemm", [a, s, z, b, each, np.zeros(4, np.int8), c, *end]),
