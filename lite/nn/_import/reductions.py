@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -132,7 +133,7 @@ def _along(spec: Spec) -> Run:
 
     def run(x: Array) -> Array:  # over all axes from that one on
         at = axis + x.ndim if axis < 0 else axis
-        return compute(x.reshape(*x.shape[:at], -1), -1).reshape(x.shape)
+        return compute(x.reshape(*x.shape[:at], math.prod(x.shape[at:])), -1).reshape(x.shape)
 
     return run
 

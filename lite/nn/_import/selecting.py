@@ -86,10 +86,13 @@ def _slice(spec: Spec) -> Run:
         stride = (1,) * len(begin) if steps is None else integers(steps)
         index: list[Any] = [slice(None)] * x.ndim
         for axis, a, b, step in zip(places or range(len(begin)), begin, end, stride, strict=True):
-            index[axis] = slice(a, b, step)
+            index[axis] = slice(a, None if step < 0 and b in _FAR else b, step)
         return x[tuple(index)]
 
     return run
+
+
+_FAR = (2**31 - 1, 2**63 - 1)  # which onnxruntime takes for the end in both directions
 
 
 # -- writing -----------------------------------------------------------------------------------------------

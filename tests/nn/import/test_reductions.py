@@ -15,6 +15,7 @@ CASES = [
     Case("LogSoftmax", [numbers(2, 3, 4)], {"axis": 1}, opset=11),
     Case("LpNormalization", [numbers(3, 4)], {"p": 1}),
     *(Case("Softmax", [numbers(2, 3, 4)], given, opset=11) for given in ({}, {"axis": -2}, {"axis": 0})),
+    Case("Softmax", [np.zeros((0, 5), np.float32)], opset=11),
     Case("LpNormalization", [np.zeros((1, 2), np.float32)]),
     Case("CumProd", [numbers(3, 4), np.array(0)], {"exclusive": 1}, opset=26, has_values=False),
     Case("CumSum", [numbers(3, 1), np.array(1)], {"exclusive": 1}),

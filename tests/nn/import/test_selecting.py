@@ -15,6 +15,7 @@ CASES = [
     Case("GatherND", [numbers(2, 4, 3), np.array([[1], [2]])], {"batch_dims": 1}),
     Case("Slice", [numbers(4, 3), np.array([3]), np.array([-(2**63)]), np.array([0]), np.array([-2])]),
     Case("Slice", [numbers(4, 3), np.array([1, 0]), np.array([2**63 - 1, 2])]),
+    Case("Slice", [numbers(4, 3), np.array([2]), np.array([2**31 - 1]), np.array([0]), np.array([-1])]),
     Case("ScatterElements", [numbers(4, 3), np.array([[0, 1, 2]]), numbers(1, 3)], {"reduction": "add"}),
     Case("ScatterND", [numbers(4, 3), np.array([[1], [3]]), numbers(2, 3, seed=1)]),
     Case("ScatterND", [numbers(4, 3), np.array([[1], [1]]), numbers(2, 3, seed=1)], {"reduction": "add"}),
