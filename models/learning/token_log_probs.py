@@ -275,7 +275,7 @@ class TokenLogProbs(Module):
         weight = weight if hasattr(weight, "dtype") else weight.rows(0, weight.shape[0])
         logits = np.matmul(hidden, weight.swapaxes(0, 1))
         logits = logits if bias is None else logits + bias
-        return logits * np.float32(layer.scale)
+        return logits if layer.scale == 1 else logits * np.float32(layer.scale)  # a pass over all of them
 
     def _hidden(self, inputs: dict[str, Any], targets: NDArray[np.int64], layer: OutputLayer) -> Any:
         """Hidden states (n, S, D), the matrix (V, D) that makes logits of them, and its bias."""
