@@ -123,8 +123,8 @@ def appended(
 
     try:
         with open(output, "ab", buffering=0) as sink:
-            _lock(sink, output)
-            if Path(output).is_file():
+            if Path(output).is_file():  # all commands share a device
+                _lock(sink, output)
                 rows, size = _whole_rows(output)
                 if rows != done:
                     raise ValueError(f"--output {output}: another command has written there meanwhile")
@@ -146,7 +146,7 @@ def _lock(sink: io.FileIO, output: str) -> None:
         fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ValueError(f"--output {output}: another command writes there now") from None
-    except OSError:  # a device, or a file system without locks
+    except OSError:  # a file system without locks
         pass
 
 

@@ -1,5 +1,6 @@
 """Pages are written where there is a folder, over nothing that is read; rows are counted in their file."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_an_interrupt_counts_what_is_in_the_file(tmp_path: Path) -> None:
 
 def test_rows_of_two_commands_do_not_mix(tmp_path: Path) -> None:
     rows, run = str(tmp_path / "rows.jsonl"), {"command": "score"}
-    with appended(rows, run, 0) as write:
+    with appended(rows, run, 0) as write, appended(os.devnull, run, 0), appended(os.devnull, run, 0):
         assert write is not None
         write({"line": 1})
         raises(
