@@ -53,8 +53,9 @@ def video(path: str) -> Generator[Frame]:
     """
     ffmpeg = needed("imageio_ffmpeg", "videos need imageio", install("video")).get_ffmpeg_exe()
     alone = f"-f mov -protocol_whitelist file -max_pixels {_MOST} -i".split()
-    frames = ["-map", "0:v:0", "-fps_mode", "passthrough", "-f", "image2pipe", "-c:v", "ppm", "-"]
-    command = [ffmpeg, "-v", "error", "-nostdin", "-xerror", *alone, os.path.abspath(path), *frames]
+    frames = ["-map", "0:v:0", "-fps_mode", "passthrough"]
+    images = ["-f", "image2pipe", "-c:v", "ppm", "-pix_fmt", "rgb24", "-"]  # of 8 bits, whatever the film has
+    command = [ffmpeg, "-v", "error", "-nostdin", "-xerror", *alone, os.path.abspath(path), *frames, *images]
     with (
         tempfile.TemporaryFile() as said,
         subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=said) as running,

@@ -307,6 +307,15 @@ def test_videos(tmp_path, monkeypatch, version):
     )
 
 
+def test_videos_of_ten_bits(tmp_path):
+    """Recorders of depth, and phones, write them."""
+    (place, *_) = filmed(tmp_path / "source", parts=((0, 5), (5, 8)))
+    options = {"pixel_format": "yuv420p10le"}
+    write_video(place, grey(range(5)), fps=10, options=options)
+    found = convert(tmp_path / "source", tmp_path / "out")["observation", "image", "wrist"]
+    np.testing.assert_array_equal((found.mean((1, 2, 3)) / 20).round(), np.arange(8))
+
+
 def test_videos_that_have_other_frames(tmp_path):
     """None is ever given to another row: a count or a time that does not fit is an error."""
     for k, (options, message) in enumerate(
