@@ -170,7 +170,7 @@ class GymWrapper(EnvBase):
         ]
         if asked.any():
             for array, fresh in zip(arrays, self.environments.reset_some(asked), strict=True):
-                np.copyto(array, fresh, where=aligned(asked, array))
+                np.copyto(array, fresh, "unsafe", aligned(asked, array))
         return arrays
 
     def _step(self, tensordict: Any) -> Any:

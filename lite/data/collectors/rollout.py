@@ -300,7 +300,7 @@ class Rollout:
                 arrays = self.environments.reset_some(asked)
                 observed = [self.entries[path] for path in self._observed]
                 for entry, array in zip(observed, arrays, strict=True):
-                    np.copyto(entry, array, where=aligned(asked, entry))
+                    np.copyto(entry, array, "unsafe", aligned(asked, entry))
                 if not self.allow_nan:
                     self._check_numbers(observed)
         self._start_entries(ended)
@@ -314,7 +314,7 @@ class Rollout:
         for path, entry in self.entries.items():
             if path not in self._observed:
                 # A third of the time of entry[started] = ..., which indexes twice.
-                np.copyto(entry, first.get(path, 0), where=aligned(started, entry))
+                np.copyto(entry, first.get(path, 0), "unsafe", aligned(started, entry))
         fresh = started
         if self.environments.skips:
             fresh = started & ~self._skipping

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lite import TensorDict, TensorDictBase
 from lite.data import Collector, EnvError, RewardSum
+from lite.envs import GymWrapper
 
 MODES = list(AutoresetMode)
 
@@ -199,6 +200,31 @@ def test_what_the_policy_writes():
             np.testing.assert_array_equal(td["next", "memory"], td["step_count"] + 1)
             assert td["action"].dtype == np.int64
             assert td["log_prob"].dtype == np.float32
+
+
+class Bytes(Counting):
+    """Its space has bytes, what it gives is int64."""
+
+    def __init__(self) -> None:
+        super().__init__(0, (2,))
+        self.observation_space = spaces.Box(0, 255, (3,), np.uint8)
+
+    def observe(self) -> np.ndarray:
+        return super().observe().astype(np.int64)
+
+
+def test_starts_of_episodes_in_the_dtypes_of_entries():
+    """What an environment gives, and 0 for a flag that the policy hands on."""
+
+    def policy(td):
+        return td.update({"action": np.zeros((), np.int64), "next": {"acted": np.ones(1, bool)}})
+
+    (plain,) = batches(Bytes(), policy, frames_per_batch=5, total_frames=5)
+    (wrapped,) = batches(GymWrapper(Bytes()), frames_per_batch=5, total_frames=5)
+    for td in (plain, wrapped):
+        assert td["observation"].dtype == np.uint8
+        np.testing.assert_array_equal(td["observation"][:, 2], [0, 1, 0, 1, 0])
+    np.testing.assert_array_equal(plain["acted"][:, 0], [0, 1, 0, 1, 0])
 
 
 def test_what_the_policy_writes_over():
