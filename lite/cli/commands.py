@@ -131,6 +131,7 @@ def _generate(parser: argparse.ArgumentParser) -> None:
 def _chat(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="*", help="what is said first")
     parser.set_defaults(chat=True, raw=False, file=None, samples=1, output=None, stream=None, ray=None)
+    parser.set_defaults(truncate_prompt_tokens=None)
     _add_generation(parser)
 
 

@@ -27,6 +27,7 @@ from lite.models import (
     read_log_probs,
 )
 from lite.models.batches.rows import is_messages, row_of
+from lite.models.comparison.logged import NAMES
 
 # What B responds to where no data are given.
 _PROMPTS = (
@@ -115,7 +116,12 @@ def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder,
     args.system, args.prompt, args.file = None, _PROMPTS, ()
     if given == "prompts":
         args.prompt, args.file = (), (args.data,)
-    prompts = [model.decoder.check_ids(prompt.ids(model, args)) for prompt in read_prompts(args)]
+    prompts = []
+    for number, prompt in enumerate(read_prompts(args), 1):
+        try:
+            prompts.append(model.decoder.check_ids(prompt.ids(model, args)))
+        except ValueError as error:
+            raise ValueError(f"prompt {number}: {error}") from None
     config = GenerationConfig(
         max_new_tokens=args.max_new_tokens,
         do_sample=True,
@@ -145,8 +151,7 @@ def _form(name: str) -> str:
     if isinstance(record.get("response", record.get("text")), str) or isinstance(turns, list):
         unanswered = is_messages(turns) and turns[-1]["role"] != "assistant" and "response" not in record
         return "prompts" if unanswered else "texts"
-    alone = isinstance(record.get("prompt"), str) and not any(isinstance(v, list) for v in record.values())
-    return "prompts" if alone else "ids"
+    return "prompts" if isinstance(record.get("prompt"), str) and NAMES.isdisjoint(record) else "ids"
 
 
 def _print(found: Mismatch, args: argparse.Namespace) -> None:

@@ -62,6 +62,7 @@ def check_options(args: argparse.Namespace) -> None:
             "--samples": args.samples > 1,
             "--no-stream": args.stream is False,
             "--ray": args.ray is not None,
+            "--truncate-prompt-tokens": args.truncate_prompt_tokens is not None,
         }
         if wrong := [flag for flag, given in refused.items() if given]:
             raise argparse.ArgumentError(None, f"a chat does not go with {', '.join(wrong)}")

@@ -85,10 +85,10 @@ def _of_file(name: str, args: argparse.Namespace) -> Iterator[Prompt]:
         try:
             lines = Path(name).read_text(encoding="utf-8-sig").split("\n")
         except UnicodeDecodeError as error:
-            raise ValueError(f"--file {name} is not text in UTF-8: {error}") from None
+            raise ValueError(f"{name} is not text in UTF-8: {error}") from None
     numbered = [(number, line) for number, line in enumerate(lines, 1) if line.strip()]
     if not numbered:
-        raise ValueError(f"--file {name} has no prompt in it")
+        raise ValueError(f"{name} has no prompt in it")
     if not isinstance(_parsed(numbered[0][1]), dict):
         yield from (Prompt(line.rstrip("\r")) for _, line in numbered)
         return
@@ -96,10 +96,10 @@ def _of_file(name: str, args: argparse.Namespace) -> Iterator[Prompt]:
         prompt = prompt_of(_parsed(line))
         if prompt is None:
             raise ValueError(
-                f"--file {name}, line {number}: expected a JSON object with 'prompt' (a text) or 'messages' "
+                f"{name}, line {number}: expected a JSON object with 'prompt' (a text) or 'messages' "
                 f"(role and content each), got {line.strip()[:80]}"
             )
-        _require_text(prompt, args, f"--file {name}, line {number}: the prompt")
+        _require_text(prompt, args, f"{name}, line {number}: the prompt")
         yield prompt
 
 

@@ -126,7 +126,7 @@ def cut_prompt(
     Args:
         ids: ids of the prompt, and of a response behind it.
         start: how many are the prompt's.
-        keep: most tokens of the prompt, which are its last; None keeps all, -1 as many as fit, but one.
+        keep: most tokens of the prompt, which are its last; None keeps all, -1 as many as fit, at least one.
         room: most tokens of the row; None is no limit.
 
     Example:
@@ -145,6 +145,8 @@ def prompt_for(
     """Ids that the decoder takes: by `cut_prompt`, with room for so many `new` tokens behind it."""
     most = decoder.context_length
     room = None if most is None else most - (new or 0)
+    if keep == -1 and room is not None and room < 1:
+        raise ValueError(f"max_new_tokens={new} leaves no room for a prompt: the model's context is {most}")
     return decoder.check_ids(cut_prompt(ids, len(ids), keep, room)[0])
 
 

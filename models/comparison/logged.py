@@ -27,6 +27,8 @@ _COLUMNS = (
     *_CONTEXT_NAMES, *_RESPONSE_NAMES, "sequences", *_LOG_PROB_NAMES, "logprob_token_ids", *_PROMPT_MASKS,
     *_RESPONSE_MASKS,
 )  # fmt: skip
+_PARTS = ("choices", "outputs", "responses")  # objects, one for each response
+NAMES = frozenset((*_PARTS, *_COLUMNS))  # by which a row of responses is told from one of prompts
 _TOKEN_ID = re.compile(r"token_id:(\d{1,10})")
 
 
@@ -130,7 +132,7 @@ def _parsed(line: bytes) -> Mapping[str, Any]:
 
 def _flat(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """One mapping for each response of a record."""
-    for name in ("choices", "outputs", "responses"):
+    for name in _PARTS:
         parts = record.get(name)
         if isinstance(parts, list):
             if not parts or not all(isinstance(part, dict) for part in parts):

@@ -92,6 +92,7 @@ def test_a_conversation_longer_than_the_context_says_so(chat: Run) -> None:
 
 def test_flags_that_make_no_sense_are_refused(run: Run) -> None:
     cases: list[list[str]] = [["--raw"], ["--file", "x"], ["--samples", "2"], ["--no-stream"], ["--ray"]]
+    cases.append(["--truncate-prompt-tokens", "-1"])
     for flags in cases:
         assert f"a chat does not go with {flags[0]}" in run(["generate", "--chat", *flags], 2).err, flags
         with pytest.raises(SystemExit, match="2"):

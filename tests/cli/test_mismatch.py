@@ -78,13 +78,19 @@ def test_two_exports_on_given_tokens_and_texts(log: str, run: Run, tmp_path: Pat
 
 def test_prompts_that_b_responds_to(run: Run, tmp_path: Path) -> None:
     turns = [{"role": "user", "content": "hi"}]
-    for rows in ([{"prompt": "a", "id": "x"}, {"messages": turns}], [{"prompt": turns}, {"prompt": "a"}]):
+    for rows in ([{"prompt": "a", "tags": ["x"]}, {"messages": turns}], [{"prompt": turns}, {"prompt": "a"}]):
         file = tmp_path / "prompts.jsonl"
         file.write_text("\n".join(map(json.dumps, rows)))
         few = ("--samples", "3", "--max-new-tokens", "2", "--data", str(file))
         told = run(["mismatch", A, SAME, *few])
         assert "B responds to 2 prompts, 3 times each" in told.err
         assert "of 6 responses" in told.out
+    for second, message in (
+        ({"prompt": "a " * 1000}, "prompt 2: ids: a prompt of"),
+        ({"prompt": ""}, f"ValueError: {file}, line 2: the prompt is empty"),
+    ):
+        file.write_text("\n".join(map(json.dumps, [{"prompt": "a"}, second])))
+        assert message in run(["mismatch", A, SAME, "--data", str(file)], 1).err
     file.write_text(json.dumps({"prompt": "a", "prompt_token_ids": [5], "choices": []}))
     assert "'choices' must be" in run(["mismatch", A, SAME, "--data", str(file)], 1).err  # vLLM's
 

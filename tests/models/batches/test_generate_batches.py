@@ -163,5 +163,9 @@ def test_long_prompts_leave_room_for_the_new_tokens() -> None:
     assert [len(row) for row in out["prompt_ids"]] == [most - 6, 4]
     assert out["prompt_ids"][0] == ids[-(most - 6) :].tolist()
     assert out["tokens"].tolist() == [6, 6]
+    options["generate_kwargs"]["max_new_tokens"] = most
+    none = GenerateBatches(decoder, truncate_prompt_tokens=-1, **options)
+    raises(ValueError, f"max_new_tokens={most} leaves no room for a prompt", none, given)
+    options["generate_kwargs"]["max_new_tokens"] = 6
     out = GenerateBatches(decoder, truncate_prompt_tokens=3, **options)(given)
     assert out["prompt_ids"].tolist() == [ids[-3:].tolist(), ids[1:4].tolist()]
