@@ -173,8 +173,9 @@ class TrajectoryIndex:
         void = not continues or new > self.rows
         if void:
             filled = now[0] // self.lanes
-            # A full ring begins where it is written next, and anything else at its first row.
-            first = now[1] if filled == self.rows else 0
+            # A full ring begins where it is written next, and anything else at its first row; that is no
+            # longer row 0 where it was written over.
+            first = now[1] + self.rows * (now[2] > filled) if filled == self.rows else 0
             self._clear(first)
             written = first + filled
         self.forget()  # where reading fails, all of it is read the next time

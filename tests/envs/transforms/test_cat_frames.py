@@ -128,10 +128,8 @@ def test_a_buffer_draws_the_first_steps_where_windows_may_begin_before_them():
     td = TensorDict({"x": x[:-1], "next": {"x": x[1:], "done": done}}, [12])
     frames = CatFrames(3, -1, ["x"], ["y"])
     whole = CatFrames(3, -1, ["x", ("next", "x")], ["y", ("next", "y")])(td.clone().refine_names("time"))
-    for size, expected in (
-        (12, range(2, 12)),
-        (9, range(5, 12)),
-    ):  # of the ring, the first is there from 3 on
+    # Of the smaller rings, the first rows are 3 and 8.
+    for size, expected in ((12, range(2, 12)), (9, range(5, 12)), (4, range(10, 12))):
         kwargs = {"end_key": ("next", "done"), "span": (True, False), "generator": 0}
         transform, sampler = frames.make_rb_transform_and_sampler(4, **kwargs)
         storage = LazyTensorStorage(size)
