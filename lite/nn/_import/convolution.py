@@ -136,7 +136,8 @@ def _of_integers(spec: Spec, x: Array, weight: Array, zero_x: Any, zero_w: Any) 
 def _conv_integer(spec: Spec) -> Run:
     def run(x: Array, weight: Array, zero_x: Array | None = None, zero_w: Array | None = None) -> Array:
         out = _of_integers(spec, x, weight, zero_x, zero_w)
-        return out.astype(np.int32) if x.dtype.kind in "iu" else out  # floats where a derivative goes on
+        # Floats where a derivative goes on.
+        return out if "f" in (x.dtype.kind, weight.dtype.kind) else out.astype(np.int32)
 
     return run
 

@@ -355,7 +355,7 @@ def _of_one_array(spec: Spec) -> Run:
 
 def _matmul_integers(a: Array, b: Array, zero_a: Any = None, zero_b: Any = None) -> Array:
     # Of a derivative floats are the integers, in a type that holds each sum of products.
-    kind = np.dtype(np.int32) if a.dtype.kind in "iu" else np.dtype(np.float64)
+    kind = np.dtype(np.float64 if "f" in (a.dtype.kind, b.dtype.kind) else np.int32)
     whole = a.astype(kind), b.astype(kind)
     if zero_a is not None:
         zero = zero_a.astype(kind)

@@ -173,6 +173,25 @@ def test_derivatives_go_through_rounding(kind: str) -> None:
     np.testing.assert_allclose(each, [wanted, wanted], rtol=1e-5, atol=1e-6)
 
 
+@each_case("op", ["MatMulInteger", "ConvInteger"])
+def test_weights_that_a_graph_rounds_learn_alone(op: str) -> None:
+    """Where its input has no derivative, too, which is integers then."""
+    x, w = (bits(2, 3).astype(np.float32) / 8, np.float32(numbers(3, 4)))
+    tail = () if op == "MatMulInteger" else (1,)
+    x, w = (a.reshape(a.shape + tail) for a in (x, w if not tail else w.T))
+    nodes = [
+        node("QuantizeLinear", "", ["x", "s", "z"], ["q"], {}),
+        node("QuantizeLinear", "", ["w", "s", "z"], ["r"], {}),
+        node(op, "", ["q", "r", "z", "z"], ["i"], {}),
+        node("Cast", "", ["i"], ["y"], {"to": 1}),
+    ]
+    given = {"s": np.array(0.25, np.float32), "z": np.array(90, np.uint8)}
+    net = nn.from_onnx(model_of(nodes, {"x": x, "w": w}, ["y"], given))
+    slope = value_and_grad(lambda w: net(x, w).sum())(w)[1]
+    summed = (np.clip(np.round(x / 0.25), -90, 165) / 0.25).sum(0).reshape(3)
+    np.testing.assert_allclose(slope.reshape(4, 3) if tail else slope.T, np.tile(summed, (4, 1)))
+
+
 def test_operators_between_integers() -> None:
     """As onnxruntime writes them in the place of others; it may round a tie to the other side."""
     x, y, s, t, z = (
