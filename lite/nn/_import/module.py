@@ -138,8 +138,8 @@ class GraphModule(Module):
 
         Raises:
             TypeError: an input is missing, given twice or unknown.
-            ValueError: an output lacks the batch that inputs have beyond the graph's dimensions, or has as
-                many rows as a graph of fixed sizes says where inputs have others.
+            ValueError: an output lacks the batch that inputs have beyond the graph's dimensions, or a graph
+                of fixed sizes has folded other rows of inputs into as many as it says.
         """
         own = self.__dict__  # attribute access is slow on a class that has __getattr__
         program, names = own["_source"].program, own["input_names"]
