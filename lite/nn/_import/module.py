@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import warnings
@@ -395,6 +396,7 @@ def _of_several_layers(graph: OperationGraph, arrays: Mapping[str, NDArray[Any]]
         for name in reads_of(node) & arrays.keys():
             readers.setdefault(name, []).append(node)
 
+    @functools.cache  # a node may read thousands of weights, and each may be large
     def is_plain(name: str) -> bool:
         return arrays[name].size > 1 and bool(np.ptp(arrays[name]) == 0)
 
