@@ -322,6 +322,8 @@ def _between_integers(spec: Spec) -> Run:
 
     def run(*given: Any) -> Array:
         *inputs, scale, zero = given if len(given) % 3 == 2 else (*given, None)
+        if zero is None and inputs[2] is not None:
+            zero = np.zeros_like(inputs[2])  # of the type of the first
         parts = (_floats(*inputs[i : i + 3]) for i in range(0, len(inputs), 3))
         return _scaled(compute(spec, *parts), scale, zero)
 
