@@ -424,7 +424,9 @@ def _multi_head_attention(spec: Spec) -> Run:
         if bias is not None:
             ends = np.cumsum([heads * int(x.shape[-1]) for x in parts]).tolist()
             rows = bias[: ends[0]], bias[ends[0] : ends[1]], bias[ends[1] :]
-            parts = [x + row.reshape(heads, 1, -1) for x, row in zip(parts, rows, strict=True)]
+            has_own = key is not None and key.ndim == 4  # those that a decoder has of an encoder
+            for i, row in enumerate(rows[:1] if has_own else rows):
+                parts[i] = parts[i] + row.reshape(heads, 1, -1)
         q, k, v = parts
         out, k, v = _masked_attention(spec, q, k, v, mask, (past_key, past_value), score_bias)
         return (out, k, v) if spec.uses_output(1) else out
@@ -459,7 +461,9 @@ def _masked_attention(
         low = np.where(shown, 0, spec.get("mask_filter_value", -1e4)).astype(q.dtype)
         score_bias = low if score_bias is None else score_bias + low
     if spec.get("unidirectional", 0):
-        ahead = keys > (np.arange(times)[:, None] + (length - times))
+        # As onnxruntime counts where there are more keys than queries: the first reads one, the last all.
+        before, rows = 0 if past[0] is None else past[0].shape[2], np.arange(times)[:, None]
+        ahead = (keys > rows + before) & (rows < times - 1)
         low = np.where(ahead, -np.inf, 0).astype(q.dtype)
         score_bias = low if score_bias is None else score_bias + low
     scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(q.shape[-1]))

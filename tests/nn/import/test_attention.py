@@ -72,6 +72,8 @@ CASES += [
     Case("MultiHeadAttention", [*_QKV, numbers(20, seed=3), _int32([1, 0, 1, 1, 1], [0, 1, 1, 1, 0]),
         numbers(2, 2, 3, 5)], {"num_heads": 2}, "com.microsoft"),
     Case("MultiHeadAttention", [numbers(2, 3, 8), *_PAST], {"num_heads": 2}, "com.microsoft"),
+    Case("MultiHeadAttention", [numbers(2, 3, 8), *_PAST, numbers(24)], {"num_heads": 2}, "com.microsoft"),
+    Case("MultiHeadAttention", _QKV, {"num_heads": 2, "unidirectional": 1}, "com.microsoft"),
     Case("MultiHeadAttention", [*(numbers(2, 1, 8, seed=i) for i in range(3)), None, None, None, *_PAST],
         {"num_heads": 2}, "com.microsoft", outputs=3),
 ]  # fmt: skip
