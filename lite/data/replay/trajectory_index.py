@@ -175,7 +175,7 @@ class TrajectoryIndex:
             filled = now[0] // self.lanes
             # A full ring begins where it is written next, and anything else at its first row; that is no
             # longer row 0 where it was written over.
-            first = now[1] + self.rows * (now[2] > filled) if filled == self.rows else 0
+            first = (now[1] or self.rows * (now[2] > filled)) if filled == self.rows else 0
             self._clear(first)
             written = first + filled
         self.forget()  # where reading fails, all of it is read the next time
