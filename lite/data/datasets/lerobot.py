@@ -88,6 +88,8 @@ def lerobot_to_memmap(
     """
     root = os.fspath(source)
     info = _info(os.path.join(root, "meta", "info.json"))
+    if image_size is not None and np.shape(image_size) != (2,):
+        raise ValueError(f"image_size must be a height and a width, got {image_size!r}.")
     size = None if image_size is None else tuple(integer("image_size", x, least=1) for x in image_size)
     frames = _Frames(root, info, [images] if isinstance(images, str) else images, size)
     out = converted(folder, frames.layout, frames.count, frames.source_bytes, frames.fill)
@@ -266,8 +268,9 @@ class _Frames:
                             )
                         files.append((place, before + length))
                         last = episode
-        if sum(frames for _, frames in files) != self.count:
-            raise ValueError(f"the episodes of video {name!r} must have {self.count} frames, got {files}.")
+        told = sum(frames for _, frames in files)
+        if told != self.count:
+            raise ValueError(f"the episodes of video {name!r} must have {self.count} frames, got {told}.")
         return files
 
     def _fill_from_videos(self, target: NDArray[np.uint8], files: list[tuple[str, int]]) -> None:

@@ -1,5 +1,6 @@
 """Reading LeRobot's Parquet files, written here in the layouts of versions 2 and 3."""
 
+import functools
 import io
 import itertools
 import json
@@ -347,7 +348,7 @@ def test_descriptions_of_videos(tmp_path):
         (table.set_column(at("length"), "length", pa.array([4, None, 3])), "missing values"),
         (table.set_column(at("length"), "length", pa.array([4, 0, 4])), "episode 1, of 0 frames"),
         (table.take([2, 0, 1]), "one after the other"),
-        (table.slice(0, 2), "must have 8 frames"),
+        (table.slice(0, 2), "must have 8 frames, got 5"),
         (table.take([0] * 100_000), "refusing to read 100000 episodes"),
     ):
         pq.write_table(change, file)
@@ -358,11 +359,9 @@ def test_descriptions_of_videos(tmp_path):
         r"images must be of \['observation.images.wrist'\], got \['top'\]",
         lambda: convert(source, tmp_path / "out", images=["top"]),
     )
-    raises(
-        ValueError,
-        "image_size",
-        lambda: convert(source, tmp_path / "out", image_size=(0, 1)),
-    )
+    for size, message in (((0, 1), "at least 1, got 0"), ((4,), "a width, got"), (4, "a width, got 4")):
+        call = functools.partial(convert, source, tmp_path / "out", image_size=size)
+        raises(ValueError, f"image_size must be .*{message}", call)
     info = json.loads((source / "meta" / "info.json").read_text())
     (source / "meta" / "info.json").write_text(json.dumps(info | {"fps": None}))
     raises(ValueError, "the fps of the videos", convert, source, tmp_path / "out")
