@@ -381,7 +381,11 @@ class EncodedEnvironments:
 
     def reset_some(self, ended: Any) -> list[NDArray[Any]]:
         """Reset some; see `Environments.reset_some`."""
-        return self._entries(self.inner.reset_some(ended))
+        arrays = self.inner.reset_some(ended)
+        if self.batch:  # rows without a meaning may be no classes
+            rows = np.flatnonzero(ended)[np.cumsum(ended) - 1]
+            arrays = [array[rows] for array in arrays]
+        return self._entries(arrays)
 
     def step(self, actions: list[NDArray[Any]]) -> Outcome:
         """Take one step with an array for each entry of the actions."""

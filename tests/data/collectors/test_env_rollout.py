@@ -1,14 +1,19 @@
 """A `Collector` of an `EnvBase`; `tests/parity/test_collector.py` compares with torchrl's."""
 
+from functools import partial
+
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import spaces
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv
+from helpers.data.environments import Counting
 
 from lite import TensorDict
 from lite.data import Collector, StepCounter, TensorDictPrimer, Unbounded
-from lite.envs import EnvError, GymEnv, RenameTransform, SerialEnv, TransformedEnv
+from lite.envs import EnvError, GymEnv, GymWrapper, RenameTransform, SerialEnv, TransformedEnv
 
 
 def test_episodes_follow_each_other():
@@ -95,6 +100,35 @@ def test_a_gym_environment_alone_takes_the_loop_of_arrays():
     assert collector.action_spec == collector.env.action_spec
     slow = Collector(GymEnv("CartPole-v1"), frames_per_batch=20, transforms=[StepCounter()])
     assert slow.next()["step_count"].max() > 3
+
+
+class Classes(Counting):
+    """Observes which step it is, as a class."""
+
+    def __init__(self, lengths) -> None:
+        super().__init__(0, lengths)
+        self.observation_space = spaces.Discrete(5)
+
+    def observe(self) -> np.int64:
+        return np.int64(self.count)
+
+
+class Forgetful(SyncVectorEnv):
+    """Knows nothing of those that it is not asked to reset."""
+
+    def reset(self, *, seed=None, options=None):
+        asked = options and options["reset_mask"]
+        observations, info = super().reset(seed=seed, options=options)
+        if asked is not None:
+            observations[~asked] = 99
+        return observations, info
+
+
+def test_environments_that_do_not_restart_need_no_classes():
+    makes = [partial(Classes, (2,)), partial(Classes, (3,))]
+    env = GymWrapper(Forgetful(makes, autoreset_mode=AutoresetMode.DISABLED))
+    (td,) = Collector(env, frames_per_batch=12, total_frames=12)
+    np.testing.assert_array_equal(td["observation"].argmax(-1), [[0, 1] * 3, [0, 1, 2] * 2])
 
 
 def test_states_of_a_policy_are_carried_as_specs_say():
