@@ -327,7 +327,11 @@ class Collector(BackgroundCollector):
                 raise TypeError(
                     f"the policy must be a Module to take weights, got {type(self.policy).__name__}."
                 )
-            TensorDict.from_module(self.policy).data.update_(weights_of(source, self.policy))
+            target: Module = self.policy
+            given = weights_of(source)
+            if type(target) is TensorDictModule and "module" not in given:
+                target = target.module  # a policy that was given without keys
+            TensorDict.from_module(target).data.update_(weights_of(given, target))
         self.policy_version += 1
 
     def _policy_of(self, policy: Any) -> Callable[[Any], Any]:

@@ -214,6 +214,16 @@ def test_exploration():
     assert (td["action"] == 1).all()
 
 
+def test_weights_of_a_policy_without_keys_have_its_names():
+    """So have those that a `MultiCollector` sends to its processes."""
+    policy, other = (nn.Sequential(nn.Linear(3, 1, rng=seed), nn.Tanh()) for seed in range(2))
+    collector = Collector(gymnasium.make("Pendulum-v1"), policy, frames_per_batch=4)
+    for source in (other, TensorDict.from_module(other), TensorDict.from_module(other).data.to_dict()):
+        policy[0].weight.data[...] = 0
+        collector.update_policy_weights_(source)
+        np.testing.assert_array_equal(policy[0].weight.data, other[0].weight.data)
+
+
 def test_weights_are_copied():
     policy = nn.Sequential(nn.Linear(3, 1, rng=0), nn.Tanh())
     other = nn.Sequential(nn.Linear(3, 1, rng=1), nn.Tanh())
