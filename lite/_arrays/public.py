@@ -55,7 +55,9 @@ def import_on_first_use(
             return import_module(f".{inner[name]}", home)
         if name not in module_of:
             raise AttributeError(f"module {home!r} has no attribute {name!r}")
-        found = package[name] = getattr(import_module(f".{module_of[name]}", home), name)
+        module = f".{module_of[name]}"
+        import_module(module.rpartition(".")[0] or ".", home)  # first, or two threads wait for each other
+        found = package[name] = getattr(import_module(module, home), name)
         return found
 
     return public, get, lambda: [*public, *inner]

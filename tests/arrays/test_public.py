@@ -2,8 +2,15 @@
 
 import importlib
 import pickle
+import threading
+import time
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from pathlib import Path
+from typing import Any
 
+import pytest
 from helpers.cases import each_case
 
 from lite import nn
@@ -40,6 +47,44 @@ def test_only_what_stands_below_the_package() -> None:
     assert written_in.pop(below) == "shop._counter"
     assert private.__module__ == "shop._counter"
     assert OrderedDict.__module__ == "collections"
+
+
+def test_threads_ask_for_a_package_and_for_a_file_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two_asked" / "inner").mkdir(parents=True)
+    (tmp_path / "two_asked" / "__init__.py").write_text(
+        "from lite._arrays.public import import_on_first_use\n"
+        "names = {'inner': 'Package', 'inner.part': 'Part'}\n"
+        "__all__, __getattr__, __dir__ = import_on_first_use(globals(), names)\n"
+    )
+    (tmp_path / "two_asked" / "inner" / "__init__.py").write_text(
+        "from two_asked.inner.part import Part\nclass Package: pass\n"
+    )
+    (tmp_path / "two_asked" / "inner" / "part.py").write_text("class Part: pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    shop: Any = importlib.import_module("two_asked")
+    begun = threading.Event()
+
+    class Slow(SourceFileLoader):
+        def create_module(self, spec: ModuleSpec) -> None:
+            begun.set()
+            time.sleep(0.2)  # the other thread asks for the file meanwhile
+
+    find = PathFinder.find_spec
+
+    def find_slow(name: str, *args: Any) -> ModuleSpec | None:
+        spec = find(name, *args)
+        if spec is not None and name == "two_asked.inner":
+            spec.loader = Slow(name, str(spec.origin))
+        return spec
+
+    monkeypatch.setattr(PathFinder, "find_spec", find_slow)
+    with ThreadPoolExecutor() as pool:
+        package = pool.submit(lambda: shop.Package)
+        begun.wait()
+        part = pool.submit(lambda: shop.Part)
+        assert [cls.result().__name__ for cls in (package, part)] == ["Package", "Part"]
 
 
 def test_pickles_of_modules_name_public_places_only() -> None:
