@@ -140,6 +140,8 @@ def _model_and_rows(side: _Side, args: argparse.Namespace) -> tuple[OnnxDecoder,
 def _form(name: str) -> str:
     """What the first row of a file has: "ids"; "texts", as `lite score` takes them; or "prompts" alone."""
     with open(name, encoding="utf-8-sig", errors="replace") as file:
+        if not Path(name).is_file():
+            raise ValueError(f"--data {name} is read twice, which a pipe is not: give a file")
         line = next((line for line in file if line.strip()), "")
     try:
         record = with_own_names(json.loads(line))

@@ -1,6 +1,7 @@
 """`lite mismatch` on real exports and on files of other tools."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ def test_prompts_that_b_responds_to(run: Run, tmp_path: Path) -> None:
     ):
         file.write_text("\n".join(map(json.dumps, [{"prompt": "a"}, second])))
         assert message in run(["mismatch", A, SAME, "--data", str(file)], 1).err
+    assert "give a file" in run(["mismatch", A, SAME, "--data", os.devnull], 1).err
     file.write_text(json.dumps({"prompt": "a", "prompt_token_ids": [5], "choices": []}))
     assert "'choices' must be" in run(["mismatch", A, SAME, "--data", str(file)], 1).err  # vLLM's
 
