@@ -18,7 +18,7 @@ from lite._containers.dense import Dense
 from lite._containers.lazy_entries import pieces_along
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.entry_errors import entry_error, error_path
-from lite._tree.indexing import normalise, result_shape
+from lite._tree.indexing import basic_shape, normalise, result_shape
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorStack
@@ -296,8 +296,10 @@ def set_index(stack: Any, index: object, value: object, writes: Writes | None = 
         first, rest = items[0] if items else ..., items[1:] or ...
         parts = stack.tensordicts
         if type(first) is int and -len(parts) <= first < len(parts):
-            parts[first]._set_index(rest, value, writes)  # no other part is asked
-            return
+            part = parts[first]
+            if basic_shape(items[1:], part.batch_size) == value.batch_size:
+                part._set_index(rest, value, writes)  # no other part is asked
+                return
         if writes is None and type(first) is slice and _write_slice(parts[first], rest, value):
             return
     with planned(writes) as plan:

@@ -25,6 +25,13 @@ def test_a_part_written_to_the_whole_stack_is_read_first() -> None:
     np.testing.assert_array_equal(stack["x"][:, 0], [1, 1])
 
 
+def test_values_that_do_not_fit_a_place_are_refused_by_the_index_of_the_stack() -> None:
+    stack, single = _rows(1, 2), lazy_stack([TensorDict({"x": np.zeros(2)}) for _ in range(2)])
+    said = "batch_size = \\(2, 2\\), index=\\(0,\\)"
+    raises(RuntimeError, said, stack.__setitem__, 0, TensorDict({"x": np.zeros(1)}, [1]))
+    raises(IndexError, "too many indices", single.__setitem__, (0, 0), single[0])
+
+
 def test_update_merges_into_nested_entries_that_only_some_parts_have() -> None:
     first = TensorDict({"n": {"x": np.ones(2)}}, [2])
     second = TensorDict({"a": np.zeros(2)}, [2])
