@@ -17,7 +17,7 @@ for call in (td.to_module, lite.from_module, lite.from_modules):
         raise AssertionError
     except TypeError as error:
         assert str(error) == "module must be a Module, got NoneType.", error
-assert "lite.nn" not in sys.modules and "nn" in dir(lite)
+assert "lite.nn" not in sys.modules and {"nn", "__version__"} <= set(dir(lite))
 net = lite.nn.Identity()
 lite.nn.TensorDictSequential(lite.nn.TensorDictModule(lite.nn.MLP(4, 2), ["x"], ["y"]))
 unasked = ("lite.nn.distributions", "lite.nn.values", "lite.nn.layers.transformer", "lite.kernels",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 # The module that defines a class.
@@ -60,4 +61,10 @@ def import_on_first_use(
         found = package[name] = getattr(import_module(module, home), name)
         return found
 
-    return public, get, lambda: [*public, *inner]
+    def directory() -> list[str]:
+        loaded = [
+            name for name, value in package.items() if isinstance(value, ModuleType) or name[:2] == "__"
+        ]
+        return sorted({*public, *inner, *loaded})
+
+    return public, get, directory
