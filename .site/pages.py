@@ -203,22 +203,18 @@ class Site:
             for file in files:
                 path = file.relative_to(ROOT).as_posix()
                 self._sources[path] = f"sources/{path}"
-            names = [f"{file.name}" for file in files]
+            # No part of the tree: each page has the whole of it, which with the programs is a third larger.
+            names = "\n".join(f"- [{file.name}]({file.name}.md)" for file in files)
             title = {"tests/examples": "Examples", "tests/scripts": "Scripts of TorchRL"}[folder]
-            self._put(
-                f"sources/{folder}/index", f"# {title}\n\nPrograms in `{folder}`.\n\n{_toctree(names, '')}"
-            )
+            self._put(f"sources/{folder}/index", f"# {title}\n\nPrograms in `{folder}`.\n\n{names}\n")
         for path, name in self._sources.items():
             file = ROOT / path
             language = {".py": "python", ".json": "json", ".md": "md", ".html": "html"}.get(
                 file.suffix, "text"
             )
             text = file.read_text(encoding="utf-8")
-            inner = path.startswith(SHOWN)
-            orphan = (
-                "" if inner and path.count("/") == 2 and path.endswith(".py") else "---\norphan: true\n---\n"
-            )
-            self._put(name, f"{orphan}# {file.name}\n\n`{path}`\n\n````{language}\n{text.rstrip()}\n````\n")
+            shown = f"# {file.name}\n\n`{path}`\n\n````{language}\n{text.rstrip()}\n````\n"
+            self._put(name, f"---\norphan: true\n---\n{shown}")
 
 
 def _guides(source: str, text: str, folder: str) -> list[str]:
