@@ -40,18 +40,15 @@ def _move(
 
 
 @jit
+def _planes(sizes: Ints) -> tuple[int, int, int, int, int, int, int, int]:
+    """Of the sizes, those of the input and of the planes that it is laid out in."""
+    return sizes[0], sizes[1], sizes[2], sizes[4], sizes[5], sizes[6], sizes[7], sizes[8]
+
+
+@jit
 def _part(x: Floats, at: int, top: int, sizes: Ints, planes: Floats) -> None:
     """The same for whole groups of `stride_w` numbers, whose residues are laid out at once."""
-    channels, height, width, before, stride_h, stride_w, tall, pitch = (
-        sizes[0],
-        sizes[1],
-        sizes[2],
-        sizes[4],
-        sizes[5],
-        sizes[6],
-        sizes[7],
-        sizes[8],
-    )
+    channels, height, width, before, stride_h, stride_w, tall, pitch = _planes(sizes)
     for c in range(channels):
         for down in range(stride_h):
             place = (c * stride_h + down) * stride_w * tall * pitch
@@ -65,16 +62,7 @@ def _part(x: Floats, at: int, top: int, sizes: Ints, planes: Floats) -> None:
 @jit
 def _fill(x: Floats, at: int, top: int, sizes: Ints, planes: Floats) -> None:
     """Lay out the rows of the padded input from `top` on; what is beside them is 0 already."""
-    channels, height, width, before, stride_h, stride_w, tall, pitch = (
-        sizes[0],
-        sizes[1],
-        sizes[2],
-        sizes[4],
-        sizes[5],
-        sizes[6],
-        sizes[7],
-        sizes[8],
-    )
+    channels, height, width, before, stride_h, stride_w, tall, pitch = _planes(sizes)
     done = 0
     if stride_w == 2 or stride_w == 4:  # half the time of a residue after the other
         _part(x, at, top, sizes, planes)

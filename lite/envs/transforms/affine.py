@@ -111,8 +111,9 @@ class ObservationNorm(_Affine):
             in_keys, out_keys, in_keys_inv, in_keys_inv if out_keys_inv is None else out_keys_inv
         )
         if eps is None:
-            floats = isinstance(scale, np.ndarray) and scale.dtype.kind == "f"
-            eps = float(np.finfo(scale.dtype).eps) if floats else 1e-6  # type: ignore[union-attr]
+            eps = 1e-6
+            if isinstance(scale, np.ndarray) and scale.dtype.kind == "f":
+                eps = float(np.finfo(scale.dtype).eps)
         self.eps = eps
         self.register_buffer("standard_normal", np.asarray(standard_normal))
         if loc is None or scale is None:

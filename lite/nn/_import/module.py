@@ -362,7 +362,11 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
     arrays, trained = {}, {}
     fixed = _fixed(source.graph)
     if not (trainable is None or isinstance(trainable, bool) or callable(trainable)):
-        trainable = (trainable,) if isinstance(trainable, str) else tuple(trainable)
+        several = isinstance(trainable, Iterable) and not isinstance(trainable, str)
+        given: tuple[Any, ...] = tuple(trainable) if several else (trainable,)
+        if wrong := [x for x in given if not isinstance(x, str)]:
+            raise TypeError(f"trainable must be a bool, a function, or names and patterns, got {wrong[0]!r}.")
+        trainable = given
         unknown = [x for x in trainable if not any(matches(name, x) for name in source.weights)]
         if unknown:
             known = ", ".join(source.weights[:40]) + ", ..." * (len(source.weights) > 40)

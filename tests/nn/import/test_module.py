@@ -141,6 +141,8 @@ def test_what_learns(trainable: Any, learns: set[str]) -> None:
 def test_what_no_weight_is_called_is_refused(argument: str, given: Any, message: str) -> None:
     model = chain("a.w", "b.w", unused=np.ones(3, np.float32))
     raises(ValueError, message, nn.from_onnx, model, **{argument: given})
+    for wrong in (3, ["a.w", 3], iter([3])):
+        raises(TypeError, "trainable must be a bool, .* got 3", nn.from_onnx, model, trainable=wrong)
 
 
 def test_only_chosen_outputs_are_computed() -> None:
