@@ -69,8 +69,8 @@ def lerobot_to_memmap(
             video that has other frames than its episodes.
 
     Source:
-        LeRobot's data set format, https://github.com/huggingface/lerobot (not tested on files that LeRobot
-        wrote); keys as in TorchRL's `LeRobotExperienceReplay`.
+        LeRobot's data set format, https://github.com/huggingface/lerobot, as versions 0.3.3 and 0.4.4 write
+        it; keys as in TorchRL's `LeRobotExperienceReplay`.
 
     Example:
         >>> import json, os, pathlib, tempfile, pyarrow as pa, pyarrow.parquet

@@ -1,10 +1,12 @@
-"""Reading LeRobot's Parquet files, written here in the layouts of versions 2 and 3."""
+"""Reading LeRobot's Parquet files, written here in the layouts of versions 2 and 3, and by LeRobot itself."""
 
 import functools
 import io
 import itertools
 import json
 import os
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -306,6 +308,25 @@ def test_videos(tmp_path, monkeypatch, version):
     np.testing.assert_array_equal(
         (td["observation", "image", "wrist"].mean((1, 2, 3)) / 20).round(), np.arange(8)
     )
+
+
+@pytest.mark.parametrize("version", ["v2.1", "v3.0"])
+def test_what_lerobot_wrote(tmp_path, version):
+    """Episodes of 3 and 2 frames by `LeRobotDataset.create` of 0.3.3 and 0.4.4; the video is AV1."""
+    with zipfile.ZipFile(Path(__file__).parents[2] / "vectors" / "lerobot.zip") as files:
+        files.extractall(tmp_path)
+    td = lerobot_to_memmap(tmp_path / version, tmp_path / "out", images=True)
+    n = np.arange(5)
+    np.testing.assert_array_equal(td["observation", "state"], np.stack([n, n / 2], 1))
+    np.testing.assert_array_equal(td["next", "observation", "state"][:, 0], [1, 2, 2, 4, 4])
+    np.testing.assert_array_equal(td["action"], -n[:, None])
+    np.testing.assert_array_equal(td["next", "reward"].ravel(), [0, 1, 2, 0, 1])
+    np.testing.assert_array_equal(td["next", "truncated"].ravel(), [0, 0, 1, 0, 1])
+    np.testing.assert_array_equal(td["episode"], [0, 0, 0, 1, 1])
+    wrist, top = (td["observation", "image", camera] for camera in ("wrist", "top"))
+    np.testing.assert_array_equal(wrist, np.broadcast_to(10 * n[:, None, None, None], (5, 4, 6, 3)))
+    assert top.shape == (5, 64, 64, 3)
+    np.testing.assert_allclose(top.mean((1, 2, 3)), 50 * n, atol=3)
 
 
 def test_videos_of_ten_bits(tmp_path):
