@@ -43,7 +43,8 @@ def lerobot_to_memmap(
 
     The result has a frame per row, [frames], in the order of the files. Names of columns are nested at their
     dots, as in TorchRL: `("observation", "state")`, `"action"`, `("next", "reward")`; `"episode"` and
-    `"frame"` count episodes and their frames. Rewards and flags have a last dimension of 1.
+    `"frame"` count episodes and their frames. Rewards, flags, and observations and actions of one number have
+    a last dimension of 1.
 
     `("next", "observation")` of an episode's last frame is its own, as LeRobot records no later one; that
     frame is done, and truncated unless the data say that it terminated.
@@ -184,7 +185,10 @@ class _Frames:
                 row = np.asarray(column[0].as_py())
                 if row.dtype.kind not in "biuf":
                     raise ValueError(f"{where} has missing values, or rows of several sizes.")
-                self._add(key, (1,) if key[0] == "next" and not row.shape else row.shape, inner, where)
+                shape = row.shape
+                if not shape and key[0] in ("observation", "action", "next"):
+                    shape = (1,)  # LeRobot writes numbers in place of rows of one number
+                self._add(key, shape, inner, where)
                 self._columns[field.name] = key
             elif _contents(column) is not None and self._is_wanted(field.name):
                 frame = resized(image(_contents(column)[0].as_py(), where), self._size)
