@@ -149,10 +149,10 @@ class WandbLogger(Logger):
         Args:
             name: name of the numbers.
             data: an array.
-            **kwargs: `bins`, how many; `step`; `override_global_step`; more for wandb's `log`.
+            **kwargs: `bins`, how many, 64 by default; `step`; `override_global_step`; more for wandb's `log`.
         """
         step, bins = kwargs.pop("step", None), kwargs.pop("bins", None)
-        made = self._wandb.Histogram(data, num_bins=bins)
+        made = self._wandb.Histogram(data, **({} if bins is None else {"num_bins": bins}))
         self._log({name: made}, step, kwargs.pop("override_global_step", False), **kwargs)
 
     def log_str(

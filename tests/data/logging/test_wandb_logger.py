@@ -73,6 +73,7 @@ def test_what_else_is_logged(calls: Calls) -> None:
     logger.log_histogram("h", np.zeros(5), bins=4, step=1)
     logger.log_str("text", "hi")
     logger.log_str("text", "ho", step=8)
+    logger.log_histogram("h", np.zeros(5))
     logger.log_hparams({"lr": 0.1})
     rows = [args[0] for name, args, _ in calls.seen if name == "log"]
     video = ["Video", [["array", *VIDEO.shape]], {"fps": 9, "format": "mp4"}]
@@ -80,6 +81,7 @@ def test_what_else_is_logged(calls: Calls) -> None:
     assert rows[1] == {"h": ["Histogram", [["array", 5]], {"num_bins": 4}], "step": 1}
     assert rows[2]["text"] == ["Table", [], {"columns": ["text"], "data": [["hi"]]}]
     assert rows[3] == {"text": "ho", "step": 8}
+    assert rows[4]["h"] == ["Histogram", [["array", 5]], {}]  # wandb refuses num_bins=None
     assert calls.seen[-1] == ("config", [{"lr": 0.1}], {"allow_val_change": True})
 
 
