@@ -105,7 +105,7 @@ class ArrayMethods:
 
     def transpose(self, *axes: Any) -> Array:
         """As `numpy.transpose`; the axes may be given one by one."""
-        order = axes[0] if len(axes) == 1 else axes or None
+        order = axes[0] if len(axes) == 1 and not isinstance(axes[0], int | np.integer) else axes or None
         return np.transpose(self, order)  # type: ignore[call-overload]
 
     def flatten(self, order: str = "C") -> Any:

@@ -66,6 +66,7 @@ X = np.array([[3.0, -1.0, 2.0], [0.5, 4.0, -2.0]])
         lambda x: x.reshape(3, 2),
         lambda x: x.reshape((6,)),
         lambda x: x.transpose(1, 0),
+        lambda x: x.ravel().transpose(0),
         lambda x: x.transpose(),
         lambda x: x.flatten(),
         lambda x: x.ravel(),

@@ -27,7 +27,7 @@ def value_and_grad(
     Args:
         fn: a function that gives the loss, an array without dimensions. Its arguments are arrays,
             TensorDicts, TensorDictParams, tensorclasses, and nested lists, tuples, named tuples and dicts
-            of them.
+            of them. Python's floats are arrays of the default dtype, float32: `np.float64(x)` keeps digits.
         argnums, has_aux: which positional arguments to differentiate by; `fn` gives (loss, anything else).
 
     Returns:

@@ -284,7 +284,7 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
     try:
         result = rule(*args, **kwargs)
     except NoRule as error:
-        raise no_gradient(name_of(func), str(error)) from None
+        raise no_gradient(name_of(func), str(error) or "its rule is not for these arguments") from None
     target = out[0] if isinstance(out, tuple) else out  # of one result: ufuncs are not called here
     if target is None:
         return result

@@ -444,6 +444,8 @@ class Graph:
         merged = self.broadcast([x.shape, target])
         if tuple(merged) != tuple(target):
             raise ValueError(f"cannot broadcast shape {tuple(x.shape)} to {tuple(target)}.")
+        if 0 in target and all(self.size(n) is None for n in target):  # onnxruntime would leave Expand out
+            return self.constant(np.zeros(target, x.dtype))
         out = self.emit("Expand", [x, self.shape_array(target)], target, x.dtype)
         self._expanded[out.name] = x
         return out

@@ -78,7 +78,7 @@ def without_masks(graph: Graph, index: Any) -> list[Any]:
     """The items of an index, and in place of a mask the indices of what it chooses."""
     given = list(index) if isinstance(index, tuple) else [index]
     given = [item.data if isinstance(item, ArrayHolder) else item for item in given]
-    given = [np.asarray(item) if isinstance(item, list) else item for item in given]
+    given = [np.asarray(item, None if item else INT64) if isinstance(item, list) else item for item in given]
     out: list[Any] = []
     for item in given:
         if isinstance(item, GraphArray | np.ndarray | np.bool_) and item.dtype == BOOL:

@@ -22,6 +22,7 @@ from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, Axes, Function, HostArray
 from lite._transforms.grad.along import spread
+from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.grad.views import is_symbolic
 from lite._transforms.graphs.graph import Graph
@@ -344,8 +345,10 @@ def _grad_pinv(a: ArrayLike, *args: Any, **kwargs: Any) -> Array:
 @GRAD.rule(linalg.lstsq)
 def _grad_lstsq(a: Array, b: Any, rcond: Any = None) -> tuple[Array, ...]:
     matrix, right = value_of(a), value_of(b)
+    while isinstance(matrix, TracedArray) or isinstance(right, TracedArray):
+        matrix, right = value_of(matrix), value_of(right)
     if isinstance(matrix, HostArray) or isinstance(right, HostArray):
-        raise NoRule  # the shape of its residuals depends on the rank
+        raise NoRule("the shape of its residuals depends on the rank, but np.linalg.pinv(a) @ b has one")
     _, residuals, rank, _ = linalg.lstsq(matrix, right, rcond)
     if rcond is None:
         rcond = np.finfo(np.result_type(matrix, right)).eps * max(matrix.shape)

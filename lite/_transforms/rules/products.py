@@ -157,6 +157,8 @@ def _onnx_matmul(graph: Graph, a: ArrayLike, b: ArrayLike, dtype: DtypeLike = No
         raise ValueError(f"matmul: the sizes {x.shape[-1]} and {inner} of the dimensions summed over differ")
     lead = graph.broadcast([x.shape[:-2], y.shape[:-2]])
     shape = (*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ()))
+    if any(n != 1 for n in lead) and not inner > 0:  # of such products onnxruntime writes the first alone
+        return graph.expand(graph.constant(0, wanted), shape)
     if x.ndim > 1 and y.ndim == 1:  # onnxruntime would fuse a transposition of x with it, and lose it
         column = graph.emit("MatMul", [x, graph.unsqueeze(y, 1)], (*shape, 1), x.dtype)
         return graph.squeeze(column, -1)
@@ -454,8 +456,8 @@ def _cross(
 
 @formula(np.correlate)
 def _correlate(a: Array, v: Any, mode: Any = "valid") -> Array:
-    if np.shape(v)[0] > np.shape(a)[0] and mode == "same":
-        raise NoRule  # centred in another way
+    if np.shape(v)[0] > np.shape(a)[0]:  # which "same" centres in another way
+        return np.conjugate(_correlate(v, a, mode)[::-1])
     return np.convolve(a, np.conjugate(v[::-1]), mode)
 
 

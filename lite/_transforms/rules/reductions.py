@@ -220,6 +220,7 @@ _POSITIONS: dict[str, Any] = {
     "linear": lambda q, n: q * (n - 1),
     "lower": lambda q, n: np.floor(q * (n - 1)),
     "higher": lambda q, n: np.ceil(q * (n - 1)),
+    "nearest": lambda q, n: np.rint(q * (n - 1)),
     "midpoint": lambda q, n: (np.floor(q * (n - 1)) + np.ceil(q * (n - 1))) / 2,
     "interpolated_inverted_cdf": lambda q, n: q * n - 1,
     "hazen": lambda q, n: q * n - 0.5,

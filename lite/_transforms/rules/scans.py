@@ -8,7 +8,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from numpy.typing import ArrayLike
 
-from lite._arrays.types import Array, Axes, DtypeLike, Operand
+from lite._arrays.types import Array, Axes, DtypeLike, HostArray, Operand
 from lite._transforms.grad.along import given, wide
 from lite._transforms.grad.tape import holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
@@ -125,21 +125,28 @@ def _grad_unwrap(p: ArrayLike, *args: Any, **kwargs: Any) -> Array:
 def _grad_interp(
     x: Array, xp: Array, fp: Array, left: Operand = None, right: Operand = None, period: Any = None
 ) -> Array:
-    if period is not None:
-        raise NoRule
     x, xp, fp = as_arrays((x, xp, fp))
-    places, points = value_of(x), value_of(xp)
-    if points.shape[0] == 1:
-        raise NoRule
-    return _between(x, xp, fp, places, points, left, right)
+    if period is not None:
+        return np.interp(*_within(x, xp, fp, abs(period)))
+    return _between(x, xp, fp, value_of(x), value_of(xp), left, right)
+
+
+def _within(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Array, Array, Array]:
+    """Arguments of `interp` without a period: points in order, with one more at each end."""
+    xp = np.remainder(xp, period)
+    order = np.argsort(xp)
+    xp, fp = xp[order], fp[order]
+    around = np.concatenate([xp[-1:] - period, xp, xp[:1] + period])
+    return np.remainder(x, period), around, np.concatenate([fp[-1:], fp, fp[:1]])
 
 
 def _between(x: Any, xp: Any, fp: Any, places: Any, points: Any, left: Operand, right: Operand) -> Any:
     """`interp`, where `places` and `points` are the numbers of `x` and `xp`."""
     last = points.shape[0] - 1
-    i = np.clip(np.searchsorted(points, places, "right") - 1, 0, last - 1)
-    x0, x1, f0, f1 = [_taken(given, at) for given in (xp, fp) for at in (i, i + 1)]
-    inner = f0 + (f1 - f0) * ((x - x0) / (x1 - x0))
+    i = np.clip(np.searchsorted(points, places, "right") - 1, 0, max(last - 1, 0))
+    x0, x1, f0, f1 = [_taken(given, at) for given in (xp, fp) for at in (i, np.minimum(i + 1, last))]
+    width = x1 - x0  # is 0 between equal points at the end, of which NumPy takes the last
+    inner = f0 + (f1 - f0) * np.where(width == 0, 1, (x - x0) / np.where(width == 0, 1, width))
     low = fp[0] if left is None else left
     high = fp[last] if right is None else right
     return np.where(places < points[0], low, np.where(places > points[last], high, inner))
@@ -147,7 +154,7 @@ def _between(x: Any, xp: Any, fp: Any, places: Any, points: Any, left: Operand, 
 
 def _taken(table: Any, i: Any) -> Any:
     """`table[i]`, where NumPy would make an ndarray of an index that has no numbers yet."""
-    return i.look_up(table) if type(table) is np.ndarray and type(i) is not np.ndarray else table[i]
+    return i.look_up(table) if type(table) is np.ndarray and isinstance(i, HostArray) else table[i]
 
 
 @ONNX.rule(np.interp)
@@ -156,8 +163,10 @@ def _onnx_interp(
     period: Any = None,
 ) -> Any:  # fmt: skip
     places, points, values = [graph.cast(graph.operand(given), np.float64) for given in (x, xp, fp)]
-    if period is not None or graph.size(points.shape[0]) is not None or points.shape[0] == 1:
+    if graph.size(points.shape[0]) is not None:
         raise NoRule
+    if period is not None:
+        return np.interp(*_within(places, points, values, abs(period)))
     return _between(places, points, values, places, points, left, right)
 
 

@@ -87,23 +87,23 @@ def set_index(x: Any, index: Any, new: ArrayLike) -> None:
         target = x.value[(_ALL, *items)]
         target[...] = level.align(_shrunk(new, target.ndim - 1), target.ndim - 1)
         return
-    found = advanced(level, index, x.shape)
-    shape = result_shape(level, x, found)
-    values = np.broadcast_to(level.align(_shrunk(new, len(shape)), len(shape)), (level.size, *shape))
-    at: tuple[Any, ...]
-    if not found.mapped:
-        at = (_ALL, *found.items)
-        if found.split:
-            values = np.moveaxis(values, 0, found.ndim)
-    else:
-        at = (each(level, found), *found.items)
-        if not found.split and found.before:
-            dims = range(1, 1 + found.ndim)
-            values = np.moveaxis(values, tuple(d + found.before for d in dims), tuple(dims))
+    at, values = places_and_values(level, x, advanced(level, index, x.shape), new)
     if has_batched(at) and type(x.value) is not BatchedArray:
         set_index(x.value, at, values)
     else:
         x.value[at] = values
+
+
+def places_and_values(level: Level, x: Any, found: Advanced, new: Any) -> tuple[tuple[Any, ...], Array]:
+    """The index that writes to what a mapped array holds, and the values in the order of that index."""
+    shape = result_shape(level, x, found)
+    values = np.broadcast_to(level.align(_shrunk(new, len(shape)), len(shape)), (level.size, *shape))
+    if not found.mapped:
+        return (_ALL, *found.items), np.moveaxis(values, 0, found.ndim) if found.split else values
+    if not found.split and found.before:
+        dims = range(1, 1 + found.ndim)
+        values = np.moveaxis(values, tuple(d + found.before for d in dims), tuple(dims))
+    return (each(level, found), *found.items), values
 
 
 def result_shape(level: Level, x: Any, index: Advanced) -> Shape:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, Axes, Function
-from lite._transforms.registry import VMAP, NoRule, as_array, as_arrays, name_of, ndim_of
+from lite._transforms.registry import VMAP, NoRule, as_array, name_of, ndim_of
 from lite._transforms.vmap.along import along
 from lite._transforms.vmap.array import BatchedArray
-from lite._transforms.vmap.indexing import advanced, each, mask_of, result_shape
+from lite._transforms.vmap.indexing import advanced, mask_of, places_and_values
 from lite._transforms.vmap.level import Level, aligned, batched_in, level_of
 from lite._transforms.vmap.loop import loop
 
@@ -181,18 +181,8 @@ def _at_indices(level: Level, ufunc: np.ufunc, a: BatchedArray, indices: ArrayLi
     if mask_of(indices) is not None:
         raise NoRule
     found = advanced(level, indices, a.shape)
-    if found.split or found.before:
-        if found.mapped:
-            raise NoRule
-        # The same places in all elements, whose numbers for one place then lie along the last dimension.
-        items: list[Any] = as_arrays(b)
-        moved = [np.moveaxis(x.value, 0, -1) if level.on(x) else x[..., None] for x in items]
-        ufunc.at(np.moveaxis(a.value, 0, -1), found.items, *moved)
-        return
-    ndim = len(result_shape(level, a, found))
-    if any(ndim_of(x) > ndim for x in b):
-        raise NoRule
-    ufunc.at(a.value, (each(level, found), *found.items), *[level.align(x, ndim) for x in b])
+    at, values = places_and_values(level, a, found, as_array(b[0] if b else 0))
+    ufunc.at(a.value, at, *[values] * len(b))
 
 
 _METHODS: dict[str, Any] = {

@@ -369,7 +369,8 @@ def test_composition() -> None:
     def function(w: Any, x: Any) -> Any:
         per_row = lite.vmap(lite.grad(loss), (None, 0))(w, x)
         value, pull = lite.vjp(lambda w: block(x * w), w)
-        return per_row, value, pull(value)[0], lite.jacrev(lambda w: w**2)(w)
+        columns = lite.vmap(lite.grad(lambda x: (x[:, [0, 1, 1]] ** 2).sum()))(x[:, None])
+        return per_row, value, pull(value)[0], lite.jacrev(lambda w: w**2)(w), columns
 
     for got, want in zip(lite.jit(function)(X[1], X / 3), function(X[1], X / 3), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-8)

@@ -106,6 +106,8 @@ def test_least_squares() -> None:
         x, y, z = (rng.standard_normal(size) for size in (shape, shape[0], (shape[0], 2)))
         for right in (y, z):
             assert_gradients(lambda x, y: (np.linalg.lstsq(x, y)[:2], np.linalg.lstsq(x, y)[3]), x, right)
+            slope = lite.grad(lambda x, y=right: (np.linalg.lstsq(x, y)[0] ** 2).sum())
+            assert_gradients(slope, x)
     x[1] = x[0]  # of rank 1: the shortest solution
     assert_gradients(lambda y, x=x: np.linalg.lstsq(x, y)[0], y)
 

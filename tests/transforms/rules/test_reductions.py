@@ -16,7 +16,7 @@ from helpers.vmap_cases import b, check_mapped, f, for_each, i, nan
 import lite
 
 QUANTILES = (
-    *("linear", "lower", "higher", "midpoint", "hazen", "weibull"),
+    *("linear", "lower", "higher", "nearest", "midpoint", "hazen", "weibull"),
     *("median_unbiased", "normal_unbiased", "interpolated_inverted_cdf"),
 )
 AXES = (None, 0, -1, (0, 2))
@@ -153,7 +153,6 @@ def test_sums_in_another_dtype() -> None:
     ("name", "call"),
     [
         ("var", lambda x: np.var(x, mean=np.mean(x, keepdims=True))),
-        ("quantile", lambda x: np.quantile(x, 0.5, method="nearest")),
         ("quantile", lambda x: np.quantile(x, 0.5, method="inverted_cdf", weights=x)),
         ("quantile", lambda x: np.quantile(np.arange(3.0), x[0])),
         ("max", lambda x: np.max(x, initial=x[0])),

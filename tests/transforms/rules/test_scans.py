@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import pytest
 from helpers.cases import raises
 from helpers.central_differences import Case, assert_gradients, grad_of
 from helpers.graphs import check as check_graph
@@ -63,12 +62,14 @@ def test_interpolation() -> None:
         lambda x: np.interp(x, [0.0, 1.0, 3.0], [1.0, 4.0, 2.0], -1.0, 9.0), np.array([-0.5, 2.0, 4.0])
     )
     np.testing.assert_array_equal(grad_of(lambda x: np.interp(x, places, values), [-5.0, 9.0]), [0, 0])
-    with pytest.raises(NotImplementedError, match=r"numpy\.interp"):
-        grad_of(lambda x: np.interp(x, places, values, period=4.0), x)
+    assert_gradients(lambda *xs: np.interp(*xs, period=2.5), x, places + 0.1, values)
+    assert_gradients(lambda x: np.interp(x, places, values), np.array(0.3))
+    at_the_end = lite.value_and_grad(lambda x: np.interp(x, [0.0, 2.0, 2.0], [1.0, 4.0, 7.0]))
+    assert at_the_end(2.0) == (7.0, 0.0)  # of equal points the last, as NumPy has it
+    assert_gradients(lambda x, f: np.interp(x, [1.0], f, right=5.0), np.array([0.5, 2.0]), values[:1])
 
 
 def test_too_few_points() -> None:
-    raises(NotImplementedError, r"numpy\.interp", grad_of, lambda x: np.interp(x, [1.0], [2.0]), [0.5])
     for size in (2, 3):
         few = np.ones(size - 1)
         raises(ValueError, "too small", grad_of, lambda x, n=size: np.gradient(x, edge_order=n - 1), few)
@@ -95,7 +96,7 @@ def test_the_latest_of_equal_extremes_has_the_gradient() -> None:
 
 def test_interpolation_in_a_graph() -> None:
     x, places, values = np.array([-1, 0, 0.5, 1, 2, 3, np.nan]), np.array([0.0, 1, 2]), np.array([5.0, 7, 1])
-    for ends in ({}, {"left": -9.0, "right": 4.0}):
+    for ends in ({}, {"left": -9.0, "right": 4.0}, {"period": -1.5}):
         check_graph(lambda x, ends=ends: np.interp(x, places, values, **ends), x)
     grads = lite.grad(lambda x, values: np.interp(x, places, values).sum(), argnums=(0, 1))
     for got, want in zip(lite.jit(grads, threads=1)(x[:-1], values), grads(x[:-1], values), strict=True):
