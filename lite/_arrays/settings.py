@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import os
-from collections.abc import Callable
+import types
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -38,32 +41,41 @@ class Setting(Generic[T]):
     def __init__(self, name: str, default: T, per_thread: bool = True, of_results: bool = True) -> None:
         self.first = self.default = default
         self.per_thread = per_thread
-        self.local: ContextVar[tuple[T] | None] = ContextVar(name, default=None)
+        self.local: ContextVar[tuple[tuple[object, T], ...]] = ContextVar(name, default=())
         if of_results:
             _of_results.append(self)
 
     def get(self) -> T:
         """The value for the running thread or task."""
         local = self.local.get()
-        return self.default if local is None else local[0]
+        return local[-1][1] if local else self.default
 
     def set(self, value: T) -> Callable[[], None]:
         """Set the value for the whole process; calling the result restores the old one."""
         before, self.default = self.default, value
         return functools.partial(setattr, self, "default", before)
 
-    def set_here(self, value: T) -> Callable[[], None]:
-        """Set the value for the running thread or task; calling the result restores the old one."""
+    def set_here(self, value: T, owner: object = None) -> Callable[[], None]:
+        """Set the value for the running thread or task; calling the result there restores the old one."""
         if not self.per_thread:
             return self.set(value)
-        return functools.partial(self.local.reset, self.local.set((value,)))
+        self.local.set((*self.local.get(), (owner, value)))
+        return functools.partial(self._leave, owner)
+
+    def _leave(self, owner: object) -> None:
+        # Not by a token of the variable: threads may share the owner, and a server may end a generator
+        # in another context than it began in, where there is nothing to undo.
+        entered = self.local.get()
+        last = max((i for i, (one, _) in enumerate(entered) if one is owner), default=None)
+        if last is not None:
+            self.local.set(entered[:last] + entered[last + 1 :])
 
 
 class Scoped(Generic[T]):
     """Sets a value of a setting; a subclass names the setting.
 
     As a `with` statement or decorator it sets the value for the running thread or task, and may be entered
-    again. `set` and `unset` set and restore the value of the process.
+    again, also by other threads. `set` and `unset` set and restore the value of the process.
     """
 
     _setting: ClassVar[Setting[Any]]
@@ -74,21 +86,13 @@ class Scoped(Generic[T]):
         self._set: list[Callable[[], None]] = []
 
     def __enter__(self) -> Any:
-        self._entered.append(self._setting.set_here(self.mode))
+        self._entered.append(self._setting.set_here(self.mode, self))
 
     def __exit__(self, *exc: object) -> None:
         (self._entered or self._set).pop()()
 
     def __call__(self, func: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(func)
-        def wrapper(*args: Any, **kwargs: Any) -> Any:
-            undo = self._setting.set_here(self.mode)
-            try:
-                return func(*args, **kwargs)
-            finally:
-                undo()
-
-        return wrapper
+        return run_within(lambda: self, func)
 
     def set(self) -> None:
         """Set the value for the whole process."""
@@ -97,6 +101,73 @@ class Scoped(Generic[T]):
     def unset(self) -> None:
         """Undo the last `set`."""
         self._set.pop()()
+
+
+def run_within(
+    context: Callable[[], AbstractContextManager[Any]], func: Callable[..., Any]
+) -> Callable[..., Any]:
+    """A function that runs in a context: of generators and coroutines each step, not what is between them."""
+    if inspect.isasyncgenfunction(func):
+
+        async def asynchronous_steps(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
+            inner = func(*args, **kwargs)
+            step = inner.asend(None)
+            try:
+                while True:
+                    found = await _awaited(context, step)
+                    try:
+                        step = inner.asend((yield found))
+                    except GeneratorExit:
+                        raise
+                    except BaseException as error:
+                        step = inner.athrow(error)
+            except StopAsyncIteration:
+                pass
+            finally:
+                await _awaited(context, inner.aclose())
+
+        return functools.wraps(func)(asynchronous_steps)
+    if inspect.iscoroutinefunction(func):
+
+        async def coroutine(*args: Any, **kwargs: Any) -> Any:
+            return await _awaited(context, func(*args, **kwargs))
+
+        return functools.wraps(func)(coroutine)
+    if inspect.isgeneratorfunction(func):
+
+        def steps(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
+            return (yield from _steps(context, func(*args, **kwargs)))
+
+        return functools.wraps(func)(steps)
+
+    @functools.wraps(func)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        with context():
+            return func(*args, **kwargs)
+
+    return call
+
+
+def _steps(context: Callable[[], AbstractContextManager[Any]], inner: Any) -> Generator[Any, Any, Any]:
+    """The steps of a generator, a coroutine or what else is awaited."""
+    step, value = inner.send, None
+    while True:
+        try:
+            with context():
+                found = step(value)
+        except StopIteration as end:
+            return end.value
+        try:
+            step, value = inner.send, (yield found)
+        except GeneratorExit:
+            with context():
+                inner.close()
+            raise
+        except BaseException as error:
+            step, value = inner.throw, error
+
+
+_awaited = types.coroutine(_steps)
 
 
 def from_environment(name: str) -> bool | None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import contextvars
 import os
 import subprocess
 import sys
 import threading
+from collections.abc import AsyncIterator, Generator, Iterator
 from typing import Any
 
 import numpy as np
@@ -87,6 +91,102 @@ def test_a_block_inside_itself() -> None:
     with two, two:
         assert setting.get() == 2
     assert setting.get() == 1
+
+
+def test_a_block_of_threads_that_share_it() -> None:
+    """Each leaves what it entered, in whatever order."""
+    setting = Setting("test", 1)
+    two, inside, left = scoped(setting)(2), threading.Event(), threading.Event()
+    seen: list[int] = []
+
+    def other() -> None:
+        with two:
+            inside.set()
+            left.wait(30)
+            seen.append(setting.get())
+        seen.append(setting.get())
+
+    thread = threading.Thread(target=other)
+    with two:
+        thread.start()
+        inside.wait(30)
+    seen.append(setting.get())
+    left.set()
+    thread.join()
+    assert seen == [1, 2, 1]
+
+
+def test_a_block_that_ends_in_another_context() -> None:
+    """As of a generator whose steps a server runs in copies of its context."""
+    setting = Setting("test", 1)
+
+    def steps() -> Iterator[int]:
+        with scoped(setting)(2):
+            yield setting.get()
+
+    generator = steps()
+    assert contextvars.copy_context().run(next, generator) == 2
+    assert list(generator) == []
+    assert setting.get() == 1
+
+
+def test_steps_of_a_decorated_generator() -> None:
+    setting = Setting("test", 1)
+    ended: list[int] = []
+
+    @scoped(setting)(2)
+    def steps() -> Generator[Any, Any, str]:
+        try:
+            sent = yield setting.get()
+            try:
+                yield sent, setting.get()
+            except KeyError:
+                yield "caught", setting.get()
+            return "returned"
+        finally:
+            ended.append(setting.get())
+
+    generator = steps()
+    assert (next(generator), setting.get()) == (2, 1)
+    assert generator.send("sent") == ("sent", 2)
+    assert generator.throw(KeyError()) == ("caught", 2)
+    raises(StopIteration, "returned", next, generator)
+    generator = steps()
+    next(generator)
+    generator.close()
+    assert ended == [2, 2]
+
+
+def test_steps_of_decorated_coroutines() -> None:
+    setting = Setting("test", 1)
+    two, ended = scoped(setting)(2), []
+
+    @two
+    async def waits() -> int:
+        await asyncio.sleep(0)
+        return setting.get()
+
+    @two
+    async def steps() -> AsyncIterator[int]:
+        try:
+            await asyncio.sleep(0)
+            yield setting.get()
+            yield 0
+        except KeyError:
+            ended.append(setting.get())
+            raise
+
+    seen: list[int] = []
+
+    async def keeps() -> None:
+        seen.extend([await waits(), setting.get()])
+        seen.extend([value async for value in steps()])
+        seen.append(setting.get())
+        async with contextlib.asynccontextmanager(steps)():
+            raise KeyError
+
+    raises(KeyError, "", asyncio.run, keeps())
+    assert (seen, ended) == ([2, 1, 2, 0, 1], [2])
 
 
 def lists(kind: str) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 
 import lite._transforms.grad.ufuncs  # noqa: F401  # which gives traced arrays their rules
 from lite._arrays.public import belong_to
+from lite._arrays.settings import run_within
 from lite._arrays.types import Array, ArrayHolder, HostArray, Operand
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.running import nestings, pauses, state
@@ -39,14 +40,7 @@ class Mode:
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state."""
-        new = self._new
-
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            with Mode(*new):
-                return function(*args, **kwargs)
-
-        return call
+        return run_within(functools.partial(Mode, *self._new), function)
 
 
 def _set(leaf: Callable[[Any], Any] | None, paused: bool) -> None:
@@ -60,7 +54,8 @@ class enable_grad(Mode):
     """Parameters that require gradients take part wherever they compute; a context manager and decorator.
 
     What is computed from them has a method `backward`, which adds the derivative to their `grad`. The state
-    is that of a thread.
+    is that of a thread: a block with an `await` in it records what other tasks compute, too, a decorated
+    coroutine does not.
 
     Example:
         >>> import numpy as np

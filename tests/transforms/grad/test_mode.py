@@ -1,5 +1,6 @@
 """Whether parameters take part by themselves, whether anything is noted, and `backward`."""
 
+import asyncio
 import threading
 from typing import Any
 
@@ -150,6 +151,24 @@ def test_decorated_functions_may_call_themselves() -> None:
 
     assert count(3) == 3
     assert not lite.is_grad_enabled()
+
+
+def test_a_decorated_coroutine_leaves_other_tasks_alone() -> None:
+    weight, seen = parameter(2.0), []
+
+    @lite.enable_grad()
+    async def learns() -> None:
+        await asyncio.sleep(0)
+        seen.append(type(weight * 2).__name__)
+
+    async def serves() -> None:
+        seen.append(type(weight * 2).__name__)
+
+    async def both() -> None:
+        await asyncio.gather(learns(), serves())
+
+    asyncio.run(both())
+    assert seen == ["ndarray", "TracedArray"]
 
 
 def test_an_error_leaves_the_state_as_it_was() -> None:
