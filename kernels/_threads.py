@@ -9,13 +9,14 @@ import itertools
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from lite.kernels._integer import integer
 
 if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
+    from concurrent.futures import Future, ThreadPoolExecutor
 
+Out = TypeVar("Out")
 _pool: "ThreadPoolExecutor | None" = None
 
 
@@ -115,6 +116,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_pool)
 
 
+def submit(pool: "ThreadPoolExecutor", work: "Callable[..., Out]", *args: object) -> "Future[Out]":
+    """`pool.submit`, but at once and here where pools take no more: when only other threads live on."""
+    try:
+        return pool.submit(work, *args)
+    except RuntimeError as error:
+        if "shutdown" not in str(error):
+            raise
+    from concurrent.futures import Future
+
+    done: Future[Out] = Future()
+    try:
+        done.set_result(work(*args))
+    except BaseException as error:
+        done.set_exception(error)
+    return done
+
+
 def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
     """Call `run(start, stop)` until all `rows` are covered, `chunk` rows at a time, on several threads.
 
@@ -142,7 +160,7 @@ def for_rows(run: Callable[[int, int], None], rows: int, chunk: int) -> None:
         from concurrent.futures import ThreadPoolExecutor  # not needed to import lite
 
         pool = _pool = ThreadPoolExecutor(max(1, _threads - 1), thread_name_prefix="lite-kernels")
-    helpers = [pool.submit(work) for _ in range(threads - 1)]
+    helpers = [submit(pool, work) for _ in range(threads - 1)]
     try:
         work()
     finally:

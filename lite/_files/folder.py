@@ -395,11 +395,13 @@ def _zeros(file: Array | bytes) -> Array | bytes:
 
 
 def in_background(run: Callable[[], Any]) -> Future[Any]:
-    """Run a function in a new thread, and return its future."""
+    """Run a function in a new thread, and return its future; at once, where no thread starts any more."""
     from concurrent.futures import ThreadPoolExecutor
+
+    from lite.kernels._threads import submit
 
     pool = ThreadPoolExecutor(1)
     try:
-        return pool.submit(run)
+        return submit(pool, run)
     finally:
         pool.shutdown(wait=False)

@@ -10,6 +10,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from lite.kernels._threads import submit
 from lite.models.decoder.protocol import Decoder
 
 Row = TypeVar("Row")
@@ -107,7 +108,7 @@ class Pool:
             decoders = list(lease)
             with ThreadPoolExecutor(len(decoders) - 1) as threads:
                 others = [
-                    threads.submit(self._other_part, work, decoder, lease, part)
+                    submit(threads, self._other_part, work, decoder, lease, part)
                     for decoder, part in zip(decoders[1:], parts[1:], strict=True)
                 ]
                 try:

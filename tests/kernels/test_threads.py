@@ -20,7 +20,7 @@ from lite.kernels import (
     set_num_threads,
     token_log_probs,
 )
-from lite.kernels._threads import for_rows
+from lite.kernels._threads import for_rows, submit
 from lite.kernels.backends.choice import backend
 
 INTERPRETED = backend() == "numpy"
@@ -105,6 +105,23 @@ def test_rows_are_covered_once(threads):
 
     for_rows(run, 1003, 10)
     np.testing.assert_array_equal(seen, 1)
+
+
+def test_threads_that_outlive_the_main_one(threads, monkeypatch):
+    """Pools take no work when the main thread has ended: who calls does it."""
+    monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
+    seen = np.zeros(10, np.int64)
+    for_rows(lambda start, stop: seen.__setitem__(slice(start, stop), seen[start:stop] + 1), 10, 1)
+    np.testing.assert_array_equal(seen, 1)
+    with ThreadPoolExecutor(1) as pool:
+        assert submit(pool, pow, 2, 3).result() == 8
+        raises(ZeroDivisionError, "", submit(pool, divmod, 1, 0).result)
+        monkeypatch.setattr(pool, "submit", refusing)
+        raises(RuntimeError, "can't start new thread", submit, pool, pow, 2, 3)
+
+
+def refusing(*_: Any) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 def test_an_error_in_a_chunk_is_raised(threads):

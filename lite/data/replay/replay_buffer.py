@@ -40,6 +40,7 @@ from lite.data.replay.tensor_storage import TensorStorage
 from lite.data.replay.transforms import Transforms, as_frames
 from lite.data.replay.trees import is_tree, mapped
 from lite.data.replay.writers import RoundRobinWriter, TensorDictMaxValueWriter, Writer
+from lite.kernels._threads import submit
 
 _ABOUT = "buffer_metadata.json"
 _MOST = 1 << 16  # elements of a batch that a file may ask for of a smaller storage
@@ -428,7 +429,7 @@ class ReplayBuffer:
                 < min(self._prefetch, self._sampler._remaining_batches)
                 and not self._sampler.ran_out
             ):
-                future = self._executor.submit(self._sample, size)
+                future = submit(self._executor, self._sample, size)
                 queue.append((size, future))
                 if self._sampler._remaining_batches < self._prefetch:
                     future.exception()  # how many are left is known when this one is drawn

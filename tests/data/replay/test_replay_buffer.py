@@ -220,6 +220,13 @@ def test_a_forked_process_draws_ahead_itself() -> None:
     assert len(buffer.sample()) == 4
 
 
+def test_batches_ahead_in_a_thread_that_outlives_the_main_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
+    plain, ahead = filled(batch_size=4), filled(batch_size=4, prefetch=2)
+    for _ in range(4):
+        assert (plain.sample() == ahead.sample()).all()
+
+
 def test_a_batch_size_that_is_not_that_of_the_buffer() -> None:
     buffer = filled(batch_size=4)
     with pytest.warns(UserWarning, match="conflicting batch_sizes"):

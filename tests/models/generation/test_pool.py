@@ -137,6 +137,13 @@ def interrupted(call: Callable[[], Any], step: int) -> bool:
     return False
 
 
+def test_a_thread_that_outlives_the_main_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool = Pool.of(Model(), 2)
+    monkeypatch.setattr("concurrent.futures.thread._shutdown", True)
+    for _ in range(2):
+        assert pool.run(numbered, [10, 11], most=2) == [(0, 10), (1, 11)]
+
+
 def test_a_call_from_within_a_call_runs_on_the_same_decoder() -> None:
     """A user's function, for stop sequences say, may call a wrapper of the same model."""
     pool = Pool.of(Model(), 2)
