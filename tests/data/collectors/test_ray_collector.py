@@ -8,7 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
-from helpers import ray_jobs
+from helpers import local_ray, ray_jobs
 from helpers.cases import raises
 
 from lite import TensorDict, TensorDictBase, nn
@@ -173,6 +173,7 @@ def test_actors_do_not_wait_for_what_will_not_come(machine: list[bool]) -> None:
 
 _ENVIRONMENT = """
 import json, signal, time
+from functools import partial
 from pathlib import Path
 import gymnasium, numpy as np
 from lite import TensorDict, nn
@@ -193,7 +194,7 @@ class Line(gymnasium.Env):
         died = Path(folder) / "died"
         if (Path(folder) / "die").exists() and self.t == 5 and not died.exists():
             died.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
+            getattr(ray, "die", lambda: os.kill(os.getpid(), signal.SIGKILL))()
         if (Path(folder) / "raise").exists():
             raise RuntimeError("broken")
         return np.array([self.at], np.float32), float(action[0]), self.t == 7, False, {}
@@ -217,13 +218,18 @@ def told(batch):
 """
 
 
-@pytest.fixture(scope="module")
-def collected() -> Any:
+PLACES = ["here", pytest.param("cluster", marks=pytest.mark.processes)]
+
+
+def run(script: str, place: str, folder: Any, cpus: int) -> Any:
+    """What a script says, on a cluster or with Ray's part played here."""
+    if place == "here":
+        return local_ray.run(script, folder, cpus)
     ray_jobs.need_ray()
-    script = (
-        ray_jobs.start(cpus=2)
-        + _ENVIRONMENT
-        + """
+    return ray_jobs.run(ray_jobs.start(cpus) + script)
+
+
+_COLLECTED = """
 out = {}
 module = policy()
 options = dict(num_collectors=2, frames_per_batch=20, sync=True, seed=0)
@@ -266,7 +272,6 @@ with RayCollector(no_env, frames_per_batch=10) as none:
     except RuntimeError as error:
         out["never"] = str(error)
 
-from functools import partial
 with RayReplayBuffer(storage=partial(LazyTensorStorage, 1000), batch_size=8, generator=0,
                      remote_config={"num_cpus": 0}) as buffer:
     options = dict(num_collectors=2, frames_per_batch=10, total_frames=40, seed=0)
@@ -294,8 +299,11 @@ with RayCollector(Line, again, total_frames=100, **options) as more:
 print(json.dumps(out))
 ray.shutdown()
 """
-    )
-    return ray_jobs.run(script)
+
+
+@pytest.fixture(scope="module", params=PLACES)
+def collected(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return run(_ENVIRONMENT + _COLLECTED, request.param, tmp_path_factory.mktemp("line"), 2)
 
 
 def episodes_of(batches: list[Any]) -> dict[int, list[list[Any]]]:
@@ -315,7 +323,6 @@ def assert_nothing_is_doubled(batches: list[Any]) -> None:
     assert len({frames[0][4] for frames in episodes.values()}) == len(episodes)
 
 
-@pytest.mark.processes
 def test_batches_of_all_actors(collected: Any) -> None:
     assert collected["shapes"] == [[2, 10]] * 4
     assert collected["sync stats"]["frames"] == 80
@@ -323,7 +330,6 @@ def test_batches_of_all_actors(collected: Any) -> None:
     assert_nothing_is_doubled(collected["sync"])
 
 
-@pytest.mark.processes
 def test_versions_are_those_of_the_weights(collected: Any) -> None:
     """Actions are the bias, which is told with the version; the one that was not told does not count."""
     for batch, version, bias in zip(collected["sync"], (0, 1, 1, 2), (0.0, 1.0, 1.0, 3.0), strict=True):
@@ -335,7 +341,6 @@ def test_versions_are_those_of_the_weights(collected: Any) -> None:
     assert len({frame[2] for batch in collected["async"] for frame in batch}) > 2
 
 
-@pytest.mark.processes
 def test_a_killed_actor_loses_a_batch_whole_and_doubles_nothing(collected: Any) -> None:
     assert collected["died"]
     assert collected["async stats"] == {
@@ -346,7 +351,6 @@ def test_a_killed_actor_loses_a_batch_whole_and_doubles_nothing(collected: Any) 
     assert_nothing_is_doubled(collected["async"])
 
 
-@pytest.mark.processes
 def test_errors_of_environments_are_raised_here(collected: Any) -> None:
     assert (
         "lite.data.EnvError: environment 0 failed at step 0: step raised RuntimeError: broken"
@@ -358,7 +362,6 @@ def test_errors_of_environments_are_raised_here(collected: Any) -> None:
     assert collected["never"].startswith("collector 0 died 3 times before it gave a batch: ")
 
 
-@pytest.mark.processes
 def test_a_buffer_in_an_actor_and_one_here(collected: Any) -> None:
     assert collected["yielded"] == collected["yielded here"] == [True] * 4
     assert collected["stored"] == collected["stored here"] == 40
@@ -367,7 +370,6 @@ def test_a_buffer_in_an_actor_and_one_here(collected: Any) -> None:
     assert collected["refused"]
 
 
-@pytest.mark.processes
 def test_a_collection_goes_on(collected: Any) -> None:
     (batch,) = collected["resumed"]
     assert {(frame[2], frame[3]) for frame in batch} == {(3, 4.0)}
@@ -404,6 +406,8 @@ for _ in collector:
     if not found["before the end"]:
         threading.Timer(0.2, collector.shutdown).start()
     found["before the end"] += 1
+"""
+_RESTARTED = """
 storage = partial(LazyMemmapStorage, 50, scratch_dir=sys.argv[1] + "/rows", existsok=True)
 buffer = RayReplayBuffer(storage=storage, batch_size=4, remote_config={"max_restarts": 1})
 buffer.extend(TensorDict({"a": np.arange(10)}, [10]))
@@ -421,18 +425,18 @@ found["rows"] = len(buffer)
 buffer.extend(TensorDict({"a": np.arange(10, 15)}, [5]))
 found["values"] = buffer[:]["a"].tolist()
 buffer.close()
-print(json.dumps(found))
 """
 
 
-@pytest.mark.processes
-def test_too_few_processors_and_ends_from_elsewhere() -> None:
-    ray_jobs.need_ray()
-    found = ray_jobs.run(ray_jobs.start(cpus=1) + _FEW_PROCESSORS)
+@pytest.mark.parametrize("place", PLACES)
+def test_too_few_processors_and_ends_from_elsewhere(place: str, tmp_path: Any) -> None:
+    script = _FEW_PROCESSORS + (_RESTARTED if place == "cluster" else "") + "print(json.dumps(found))\n"
+    found = run(script, place, tmp_path, 1)
     expected = "1 of 2 collectors have not started: they need 1 processors, and of the 1 of the cluster 0 are"
     assert expected in found["error"]
     assert len(found["told"]) <= 2  # on a busy machine the first one is late, too, and is told of before
     assert expected in found["told"][-1]
     assert found["batches"] == 5
     assert found["before the end"] > 0
-    assert (found["rows"], found["values"]) == (10, list(range(15)))
+    if place == "cluster":
+        assert (found["rows"], found["values"]) == (10, list(range(15)))
