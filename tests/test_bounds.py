@@ -1,5 +1,6 @@
 """Numbers at the edge of what arguments take: the last that are taken, the first that are refused by name."""
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,11 +11,14 @@ from helpers.nn.transitions import categorical, critic, gaussian, q_network
 
 import lite
 from lite import NonTensorData, data, envs, nn, optim
+from lite._files import consolidated, read
+from lite._files.onnx import adapters
 from lite.cli import output_files, score
 from lite.models import GenerationConfig
 from lite.models.comparison import logged
 from lite.models.decoder.scoring import checked_sampling
-from lite.models.text import to_html
+from lite.models.graph import model_config
+from lite.models.text import template_sandbox, to_html, tokenizer_rules
 from lite.nn import functional, losses
 from lite.nn._export import contract
 from lite.nn._lora import projections
@@ -291,3 +295,83 @@ def test_texts_are_cut_where_they_get_too_long() -> None:
     ):
         assert "..." not in shown("x" * (longest - around))
         assert "..." in shown("x" * (longest - around + 1))
+
+
+TURN = {"role": "user", "content": "a"}
+
+
+def nested(levels: int) -> Any:
+    return lite.TensorDict({"a": X} if levels == 1 else {"a": nested(levels - 1)})
+
+
+def saved(folder: Any, levels: int) -> Any:
+    nested(levels).memmap(folder)
+    return folder
+
+
+def consolidated_file(path: Any, levels: int) -> Any:
+    nested(levels).consolidate(path)
+    return path
+
+
+def file_of(folder: Any, content: bytes) -> Any:
+    (folder / "file").write_bytes(content)
+    return folder / "file"
+
+
+def told(html: str) -> None:
+    """ValueError if a page leaves something out."""
+    if "more" in html:
+        raise ValueError("more")
+
+
+def rules(**parts: Any) -> str:
+    return json.dumps({"model": {}, **parts})
+
+
+# Limit: (its module, its value in the test, a call that takes numbers up to that, what is said of one more).
+LIMITS: dict[str, tuple[Any, int, Callable[[int, Any], Any], str]] = {
+    "MAX_ADDED_TOKENS": (tokenizer_rules, 3,
+        lambda n, _: tokenizer_rules.check_rules(rules(added_tokens=[{}] * n)),
+        "allowed are 3"),
+    "MAX_ID": (tokenizer_rules, 9, lambda n, _: tokenizer_rules.check_rules(rules(added_tokens=[{"id": n}])),
+        "at most 9"),
+    "MAX_RULE_CHARS": (tokenizer_rules, 60,
+        lambda n, _: tokenizer_rules.check_rules("{}".ljust(n)), "more than 60"),
+    "MAX_LINE_BYTES": (logged, 9, lambda n, at: list(logged._lines(file_of(at, b"x" * n))), "longer than 9"),
+    "MAX_CONFIG_BYTES": (model_config, 9, lambda n, at: model_config.read_text(file_of(at, b"x" * n),
+        max_bytes=model_config.MAX_CONFIG_BYTES), "at most 9"),
+    "MAX_DIMENSIONS": (adapters, 3,
+        lambda n, _: adapters.read_adapter(adapters.adapter_bytes({"a": np.ones((1,) * n)})),
+        "at most 3"),
+    "MAX_BYTES": (adapters, 139,
+        lambda n, _: adapters.adapter_bytes({"a": np.ones(n - 129, np.int8)}), "need 140"),
+    "_MAX_DEPTH of read": (read, 3, lambda n, at: lite.load_memmap(saved(at / f"{n}", n + 2)),
+        "more than 3"),
+    "_MAX_DEPTH of consolidated": (consolidated, 3, lambda n, at: lite.from_consolidated(
+        consolidated_file(at / "file", n + 1)), "more than 3"),
+    "MAX_TEMPLATE_CHARS": (template_sandbox, 9, lambda n, _: template_sandbox._compile("a" * n), "at most 9"),
+    "_MAX_BITS": (template_sandbox, 9, lambda n, _: template_sandbox.size(2**n - 1), "too large"),
+    "MAX_SPELLED": (template_sandbox, 9, lambda n, _: template_sandbox._strftime_now("a" * n), "too long"),
+    "_MAX_WEIGHT": (template_sandbox, 99, lambda n, _: template_sandbox.weigh(["a" * (n - 16)]), "too much"),
+    "_MAX_WEIGHT of parts": (template_sandbox, 96,
+        lambda n, _: template_sandbox.weigh([""] * (n - 90)), "too much"),
+    "_MAX_DEPTH of weigh": (template_sandbox, 3,
+        lambda n, _: template_sandbox.weigh([[["a"]]] if n > 3 else [["a"]]),
+        "too much"),
+    "_MOST_TOKENS": (to_html, 3, lambda n, _: told("".join(to_html._field("ids", [n], [""]))), "more"),
+    "_MOST_ROWS": (to_html, 3, lambda n, _: told("".join(to_html._field("ids", [1] * n, [""] * n))), "more"),
+    "_MOST_ROWS of chats": (to_html, 3, lambda n, _: told(to_html.history_html((n,), [[TURN]] * n)), "more"),
+    "_MOST_TURNS": (to_html, 3, lambda n, _: told(to_html.history_html((), [TURN] * n)), "more"),
+}  # fmt: skip
+
+
+@each_case("name", LIMITS)
+def test_limits_are_the_largest_that_is_taken(
+    name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    module, value, call, said = LIMITS[name]
+    monkeypatch.setattr(module, name.split()[0], value)
+    call(value, tmp_path)
+    with pytest.raises((*REFUSALS, template_sandbox.SecurityError), match=said):
+        call(value + 1, tmp_path)
