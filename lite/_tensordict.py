@@ -394,8 +394,13 @@ class TensorDictBase(cast.DtypeCasts):
     __abs__ = pointwise.operator("abs")
     __invert__ = pointwise.operator("bitwise_not")
 
-    __eq__ = pointwise.eq
-    __ne__ = pointwise.ne
+    if TYPE_CHECKING:  # pyright takes what is assigned for the bool of `object`
+
+        def __eq__(self, other: object) -> Any: ...
+        def __ne__(self, other: object) -> Any: ...
+    else:
+        __eq__ = pointwise.eq
+        __ne__ = pointwise.ne
     __hash__ = None  # type: ignore[assignment]
 
     rsub = pointwise.rsub

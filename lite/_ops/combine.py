@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -15,8 +15,10 @@ from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.numpy_protocol import implements
 from lite._tree.protocol import Container, class_registry
 
+Item = TypeVar("Item")
 
-def stack(input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
+
+def stack(input: Iterable[Item], dim: int = 0, *, out: object = None) -> Item:
     """Stack TensorDicts of equal batch size, keys and shapes along a new batch dimension.
 
     Every leaf is copied once, into one array per key; dtypes promote as in NumPy. Non-tensor data
@@ -47,7 +49,7 @@ def stack(input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
     return join(items, STACK, dim) if out is None else _stack_into(out, items, STACK, dim)
 
 
-def cat(input: Iterable[Any], dim: int = 0, *, out: object = None) -> Any:
+def cat(input: Iterable[Item], dim: int = 0, *, out: object = None) -> Item:
     """Concatenate TensorDicts along an existing batch dimension.
 
     Where an input is a lazy stack the result is one, too.

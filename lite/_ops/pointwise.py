@@ -19,7 +19,7 @@ from lite._arrays.types import as_array, has_namespace
 from lite._ops.elementwise import Objects, elementwise, elementwise_
 from lite._ops.operands import Const
 from lite._ops.out import write_out
-from lite._tree.methods import AnyMethod, ArgsMethod, SelfMethod, described
+from lite._tree.methods import ArgsMethod, SelfMethod, described
 from lite._tree.numpy_protocol import implements_with
 from lite._tree.protocol import MISSING, Container, T
 from lite._tree.values import fit_leaf
@@ -232,7 +232,7 @@ def scaled(name: str) -> tuple[ArgsMethod, ArgsMethod]:
     )
 
 
-def operators(name: str) -> tuple[AnyMethod, AnyMethod, AnyMethod]:
+def operators(name: str) -> tuple[ArgsMethod, ArgsMethod, ArgsMethod]:
     """`a + b`, `b + a` and `a += b`."""
     op = OPS[name]
     fn, reflected = op.fn, swapped(op.fn)
@@ -250,7 +250,7 @@ def operators(name: str) -> tuple[AnyMethod, AnyMethod, AnyMethod]:
     )
 
 
-def operator(name: str) -> AnyMethod:
+def operator(name: str) -> ArgsMethod:
     """`a + b` or `-a`; comparisons give bool arrays, without names and unlocked."""
     op = OPS[name]
     fn = op.fn

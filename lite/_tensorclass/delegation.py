@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 from lite._tensordict import TensorDict
@@ -39,11 +40,10 @@ def _delegated(name: str, value: object, special: bool) -> Any:
 
 
 def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(original)
     def method(self: Any, *args: object, **kwargs: object) -> Any:
         return self._call(name, args, kwargs)
 
-    method.__name__ = name
-    method.__doc__ = original.__doc__
     return method
 
 
@@ -59,10 +59,9 @@ def _property(name: str, original: property) -> property:
 
 
 def _class_method(name: str, original: classmethod[Any, ..., Any]) -> Any:
+    @wraps(original.__func__)
     def method(cls: Any, *args: Any, **kwargs: Any) -> Any:
         result = getattr(TensorDict, name)(*args, **kwargs)
         return cls.from_tensordict(result) if isinstance(result, Container) else result
 
-    method.__name__ = name
-    method.__doc__ = original.__doc__
     return classmethod(method)

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
 from textwrap import indent
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
 
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape, is_array
@@ -23,9 +23,15 @@ from lite._tensorclass.fields import Field, Options, signature_of
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
+from lite._tree.indexing import Index
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.protocol import MISSING, Container
+
+if TYPE_CHECKING:  # `delegate` adds its methods
+    from lite._tensordict import TensorDictBase as _Methods
+else:
+    _Methods = TensorCollection
 
 _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
 
@@ -34,7 +40,7 @@ def _is_method(name: str) -> bool:
     return name != "data" and hasattr(TensorDict, name)
 
 
-class TensorClass(TensorCollection):
+class TensorClass(_Methods):
     """Base of classes whose annotated fields are entries of a TensorDict.
 
     An instance has a batch size. Fields are arrays that start with it, nested tensorclasses or
@@ -68,6 +74,8 @@ class TensorClass(TensorCollection):
     """
 
     __slots__ = ("__weakref__", "_deleted", "_tensordict")
+    if TYPE_CHECKING:
+        data: Any  # fields may have this name
     _tensordict: Any
     _deleted: Any  # names of fields that `del` removed; set by the first
     _fields: ClassVar[dict[str, Field]] = {}
@@ -368,8 +376,9 @@ class TensorClass(TensorCollection):
             self._tensordict.del_(path)
         return self
 
-    def update(self, source: Any = None, **kwargs: object) -> Self:
+    def update(self, input_dict_or_td: Any = None, *args: Any, **kwargs: Any) -> Self:
         """Set fields from a mapping, a TensorDict or another instance; see `TensorDict.update`."""
+        source = input_dict_or_td
         node = Container._as_node(source)
         keys = [] if source is None else (source.keys() if node is None else node._keys())
         fields = {name for name in kwargs if name in self._fields}
@@ -377,12 +386,16 @@ class TensorClass(TensorCollection):
             if path[0] not in self._fields:
                 raise self._unknown(path[0])
         options = {name: value for name, value in kwargs.items() if name not in fields}
-        self._tensordict.update(source if node is None else node, **options)
+        self._tensordict.update(source if node is None else node, *args, **options)
         for name in fields:
             self.set(name, kwargs[name])
         return self
 
-    def __getitem__(self, index: object) -> Any:
+    @overload
+    def __getitem__(self, index: str | tuple[str, ...]) -> Any: ...
+    @overload
+    def __getitem__(self, index: Index) -> Self: ...
+    def __getitem__(self, index: Any) -> Any:
         path = to_path(index) if isinstance(index, str | tuple) else ()
         return self._tensordict[index] if path else self._rewrapped(self._tensordict._index(index), set())
 
@@ -478,7 +491,7 @@ class TensorClass(TensorCollection):
 
     def load_state_dict(
         self,
-        state_dict: Mapping[str, Any],
+        state_dict: Mapping[str, Any] | Container,
         strict: bool = True,
         assign: bool = False,
         from_flatten: bool | None = None,
@@ -507,7 +520,7 @@ class TensorClass(TensorCollection):
     def _repr_html_(self) -> str:
         return html_of(self, self._tensordict)
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 def _restore(cls: type[TensorClass], tensordict: Any) -> TensorClass:

@@ -12,11 +12,12 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, overload
 
 from lite._arrays.public import belong_to
 from lite._tensordict import TensorDict, TensorDictBase
 from lite._tree.collection import TensorCollection
+from lite._tree.indexing import Index
 from lite._tree.keys import NestedKey, to_path
 from lite._tree.protocol import Container
 
@@ -212,7 +213,11 @@ class TypedTensorDict(TensorDictBase):
             return result if isinstance(result, TypedTensorDict) else self._wrap_tensordict(result)
         return tuple(map(self._given, result)) if type(result) is tuple else result
 
-    def __getitem__(self, index: object) -> Any:
+    @overload
+    def __getitem__(self, index: str | tuple[str, ...]) -> Any: ...
+    @overload
+    def __getitem__(self, index: Index) -> Self: ...
+    def __getitem__(self, index: Any) -> Any:
         found = self._tensordict[index]
         is_key = type(index) is str or ((type(index) is tuple or isinstance(index, str)) and to_path(index))
         return found if is_key else self._given(found)

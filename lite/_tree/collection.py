@@ -6,6 +6,7 @@ all implement `Entry`. Unbatched arrays implement it too, although users do not 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
@@ -19,8 +20,9 @@ class Entry:
     __slots__ = ()
     _is_non_tensor: ClassVar[bool] = False
     device: Any
-    to: Callable[..., Any]
-    unbind: Callable[..., tuple[Any, ...]]
+    if os.name == "any":  # for mypy, see `Container`
+        to: Callable[..., Any]
+        unbind: Callable[..., tuple[Any, ...]]
 
     @property
     def batch_size(self) -> Shape:
@@ -54,9 +56,10 @@ class TensorCollection(Entry):
     __slots__ = ()
 
     # Each class has its own implementation; other packages call these by name.
-    clone: Callable[..., Self]
-    items: Callable[..., Any]
-    update_: Callable[..., Self]
+    if os.name == "any":  # for mypy, see `Container`
+        clone: Callable[..., Self]
+        items: Callable[..., Any]
+        update_: Callable[..., Self]
 
 
 def is_tensor_collection(datatype: object) -> bool:

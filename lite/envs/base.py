@@ -119,7 +119,7 @@ class EnvBase(EnvSpecs, ABC):
 
     def reset(
         self, tensordict: TensorDictBase | None = None, *, set_state: bool | None = None, **kwargs: Any
-    ) -> Any:
+    ) -> TensorDict:
         """Reset all environments, or those that a "_reset" entry names.
 
         Args:
@@ -153,7 +153,7 @@ class EnvBase(EnvSpecs, ABC):
         made = self._reset_all(given, **kwargs)
         return self._reset_proc_data(tensordict, made)
 
-    def step(self, tensordict: Any) -> Any:
+    def step(self, tensordict: Any) -> TensorDict:
         """Take a step with the actions in a TensorDict, and write the results to its "next".
 
         Args:
@@ -220,7 +220,7 @@ class EnvBase(EnvSpecs, ABC):
                 out.set(key, value.copy())
         return out
 
-    def step_and_maybe_reset(self, tensordict: Any) -> tuple[Any, Any]:
+    def step_and_maybe_reset(self, tensordict: Any) -> tuple[TensorDict, TensorDict]:
         """Take a step, and reset environments that ended.
 
         Returns:
@@ -229,7 +229,7 @@ class EnvBase(EnvSpecs, ABC):
         tensordict = self.step(tensordict)
         return tensordict, self.maybe_reset(self.step_mdp(tensordict))
 
-    def maybe_reset(self, tensordict: Any) -> Any:
+    def maybe_reset(self, tensordict: Any) -> TensorDict:
         """Reset environments that are done in a TensorDict of `step_mdp`; returns it."""
         if self.any_done(tensordict):
             return self.reset(tensordict, select_reset_only=True)
@@ -246,7 +246,7 @@ class EnvBase(EnvSpecs, ABC):
             return True
         return self.done_states.mark(tensordict, "_reset")
 
-    def step_mdp(self, next_tensordict: Any) -> Any:
+    def step_mdp(self, next_tensordict: Any) -> TensorDict:
         """The input of the next step, from the result of `step`; actions are kept."""
         advance = self.__dict__["_cache"].get("step_mdp")
         if advance is None:
@@ -267,7 +267,7 @@ class EnvBase(EnvSpecs, ABC):
 
     # -- random actions -------------------------------------------------------------------------
 
-    def rand_action(self, tensordict: Any = None) -> Any:
+    def rand_action(self, tensordict: Any = None) -> TensorDict:
         """Draw actions from their specs, with `generator`.
 
         Args:
@@ -289,7 +289,7 @@ class EnvBase(EnvSpecs, ABC):
             tensordict.set(key, spec.rand(rng=self.generator))
         return tensordict
 
-    def rand_step(self, tensordict: Any = None) -> Any:
+    def rand_step(self, tensordict: Any = None) -> TensorDict:
         """Take a step with actions drawn at random; see `step`."""
         return self.step(self.rand_action(tensordict))
 
@@ -313,7 +313,7 @@ class EnvBase(EnvSpecs, ABC):
         trust_policy: bool = False,
         storing_device: Any = None,
         set_state: bool | None = None,
-    ) -> Any:
+    ) -> TensorDict:
         """Take many steps, and stack them along a last batch dimension, which is named "time".
 
         Args:
@@ -402,7 +402,7 @@ class EnvBase(EnvSpecs, ABC):
         """
         return None
 
-    def fake_tensordict(self) -> Any:
+    def fake_tensordict(self) -> TensorDict:
         """A TensorDict of zeros with the keys, shapes and dtypes of a step of a rollout."""
         observed = self.observation_spec.zero()
         following = observed.clone().update(self.full_reward_spec.zero()).update(self.full_done_spec.zero())

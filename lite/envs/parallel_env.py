@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import pickle
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,9 +49,10 @@ class ParallelEnv(BatchedEnvBase):
         >>> env.close()
     """
 
-    def __new__(cls, num_workers: int, create_env_fn: Any, **kwargs: Any) -> Any:
+    def __new__(cls, num_workers: int, create_env_fn: Any, **kwargs: Any) -> Self:
         single = num_workers == 1 and kwargs.get("serial_for_single")
-        return SerialEnv(1, create_env_fn, **kwargs) if single else super().__new__(cls)
+        made: Any = SerialEnv(1, create_env_fn, **kwargs) if single else super().__new__(cls)
+        return made
 
     def _begin(self) -> None:
         self._steps = 0

@@ -1,18 +1,28 @@
-"""What a type checker says of reading: an entry is an array, elements at an index are of the same class."""
+"""What a type checker says: an entry is an array, elements and results are of the same class."""
 
 from pathlib import Path
 
 import pytest
+
+from lite import TensorDict
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 from typing import Any, assert_type
 import numpy as np
 from numpy.typing import NDArray
-from lite import LazyStackedTensorDict, TensorDict
+from lite import LazyStackedTensorDict, TensorClass, TensorDict, jit, stack
+from lite.envs import GymEnv
 
 class State(TensorDict):
     pass
+
+class Point(TensorClass):
+    data: np.ndarray
+
+@jit(donate="x")
+def double(x: float) -> str:
+    return ""
 
 def program(td: TensorDict, state: State, rows: LazyStackedTensorDict) -> None:
     assert_type(td["obs"], NDArray[Any])
@@ -26,6 +36,11 @@ def program(td: TensorDict, state: State, rows: LazyStackedTensorDict) -> None:
     assert_type(rows[0], Any)
     assert_type(td.get("next"), Any)
     assert_type(td.select("obs").set("x", 1), TensorDict)
+    assert_type(1 - td, TensorDict)
+    assert_type(stack([state, state]), State)
+    assert_type((Point(data=1) + 1)[:2].reshape(-1), Point)
+    assert_type(double(1.0), str)
+    assert_type(GymEnv("CartPole-v1").rollout(3), TensorDict)
     td["obs"] += 1
     td["next"]["x"] = td["obs"][:2]
     td["text"], td[0] = "any object", {"obs": 1}
@@ -46,3 +61,9 @@ def test_a_type_checker_knows_what_is_read(tmp_path: Path, monkeypatch: pytest.M
     found, _, _ = api.run(["--config-file", "pyproject.toml", str(file)])
     errors = [line.rpartition("[")[2] for line in found.splitlines() if ": error:" in line]
     assert errors == ["attr-defined]", "call-overload]", "arg-type]"], found
+
+
+def test_no_class_above_declares_a_type_for_a_method_of_tensordict() -> None:
+    """Pyright would take it, not the function that is assigned, for the method's type."""
+    declared = {name for base in TensorDict.__mro__ for name in vars(base).get("__annotations__", ())}
+    assert {name for name in declared if callable(getattr(TensorDict, name, None))} == set()

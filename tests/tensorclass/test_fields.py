@@ -113,6 +113,7 @@ def test_dataclass_functions() -> None:
     assert dataclasses.replace(made, a=4).a == 4
     assert list(inspect.signature(Kept).parameters) == ["a", "b", "batch_size", "device", "names"]
     assert inspect.signature(Kept).parameters["b"].default is None
+    assert inspect.signature(Kept.split) == inspect.signature(TensorDict.split)
     assert Kept.__match_args__ == ("a", "b")
 
 

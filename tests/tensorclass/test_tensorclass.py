@@ -83,6 +83,9 @@ def test_get_and_set():
     held[:] = 0
     assert tokens.update({"full": np.ones(2)}, inplace=True).full is held
     assert tokens.full.tolist() == [1, 1]
+    given = np.zeros(2)
+    assert tokens.update(input_dict_or_td={"full": given}).full is given
+    assert tokens.update({"full": given}, True).full is not given  # clone
     tokens["prompt"] = np.ones(2)
     assert tokens["prompt"].tolist() == [1, 1]
 

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, overload
 
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
@@ -27,6 +27,25 @@ _GRAPHS = 64  # kept of a function
 _CHANGES = 8  # traces for other values of names after which a warning says so
 
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Options(TypedDict, total=False):
+    """The options of `jit`, for type checkers."""
+
+    static_argnames: str | Sequence[str]
+    donate: str | Sequence[str]
+    dynamic_axes: Mapping[str, Any] | None
+    providers: Sequence[Any] | None
+    threads: int | None
+    fallback: bool
+
+
+@overload
+def jit(fn: Callable[P, R], **options: Unpack[Options]) -> JitFunction[P, R]: ...
+@overload
+def jit(fn: None = None, **options: Unpack[Options]) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
 def jit(
     fn: Callable[..., Any] | None = None,
     *,
@@ -92,7 +111,7 @@ def jit(
     return JitFunction(fn, **options)
 
 
-class JitFunction:
+class JitFunction(Generic[P, R]):
     """The result of `lite.jit`; see there."""
 
     def __init__(
@@ -117,12 +136,14 @@ class JitFunction:
         self._named: Named  # what the function takes from elsewhere
         self._is_current = False  # whether that is known
         self._writes = False  # whether the function itself writes to parameters or buffers
-        self._stateful: tuple[Stateful, JitFunction] | None = None  # of a function that changes such objects
+        # Of a function that changes such objects.
+        self._stateful: tuple[Stateful, JitFunction[..., Any]] | None = None
         # Of the last call: the graph, the arguments, and the names of those that came by name.
         self._last: tuple[Runner, list[Argument], tuple[str, ...]] | None = None
         self._lock = threading.RLock()
-        self._with: OrderedDict[Any, JitFunction] = OrderedDict()  # the function with objects among arguments
-        self._with_last: JitFunction | None = None
+        # The function with objects among arguments.
+        self._with: OrderedDict[Any, JitFunction[..., Any]] = OrderedDict()
+        self._with_last: JitFunction[..., Any] | None = None
         self._numbers: dict[Any, int] = {}  # of the forms of arguments that were met
         self._seen: OrderedDict[int, Argument] = OrderedDict()  # donated arguments by their identity
         self._levels: dict[Any, int] = {}  # how much of the shapes is dynamic, by the forms of the arguments
@@ -133,7 +154,7 @@ class JitFunction:
     def __repr__(self) -> str:
         return f"lite.jit({self.__name__})"
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         for value in (*args, *kwargs.values()) if kwargs else args:
             if is_object_type[type(value)]:
                 inner, args, kwargs = self._with_objects(args, kwargs)
@@ -198,7 +219,7 @@ class JitFunction:
             found.append(now)
         return found if plan.settings == (settings_now(), self._named.modes) else None
 
-    def _with_objects(self, args: Any, kwargs: Any) -> tuple[JitFunction, Any, Any]:
+    def _with_objects(self, args: Any, kwargs: Any) -> tuple[JitFunction[..., Any], Any, Any]:
         """The function of the other arguments, and these; itself if no argument is an object."""
         key = (
             tuple([object_key(x) for x in args]),
@@ -230,7 +251,7 @@ class JitFunction:
         """Of a method each object has its own."""
         if instance is None:
             return self
-        own = JitFunction(self.fn.__get__(instance), **self._given_options())
+        own: JitFunction[..., Any] = JitFunction(self.fn.__get__(instance), **self._given_options())
         own.__name__ = self.__name__
         return vars(instance).setdefault(self.__name__, own)
 
@@ -276,7 +297,7 @@ class JitFunction:
                 stacklevel=4,
             )
 
-    def _with_state(self) -> tuple[Stateful, JitFunction] | None:
+    def _with_state(self) -> tuple[Stateful, JitFunction[..., Any]] | None:
         """The function of what the objects hold that it changes, and its graphs; None if there are none."""
         if self._is_current and not self._named.is_current():
             self._count_change(self._named.changed)
@@ -291,14 +312,16 @@ class JitFunction:
                 named.leave_buffers()
                 held = Stateful(self.fn, parts, buffers, self._names)
                 options: dict[str, Any] = {**self._options, "fallback": False}
-                inner = JitFunction(held, [*self._static], [*self._donated], self._axes, **options)
+                inner: JitFunction[..., Any] = JitFunction(
+                    held, [*self._static], [*self._donated], self._axes, **options
+                )
                 inner._named = named
                 inner.__name__ = self.__name__
                 self._stateful = held, inner
             self._named, self._is_current = named, True
         return self._stateful
 
-    def _call_with_state(self, held: Stateful, inner: JitFunction, args: Any, kwargs: Any) -> Any:
+    def _call_with_state(self, held: Stateful, inner: JitFunction[..., Any], args: Any, kwargs: Any) -> Any:
         own = inner._given(args, kwargs, HELD)
         for argument in own:
             if argument.inside:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Literal, Self, Unpack
 
 import numpy as np
 
@@ -73,7 +73,7 @@ class Collector(BackgroundCollector):
         [(5,), (5,)]
     """
 
-    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         if cls is Collector:
             elsewhere = collector_elsewhere(args, kwargs)
             if elsewhere is not None:

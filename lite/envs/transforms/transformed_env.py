@@ -78,8 +78,8 @@ class TransformedEnv(EnvBase):
     # -- transforms -----------------------------------------------------------------------------
 
     @property
-    def transform(self) -> Transform:
-        """The transform, a `Compose` where there are several; assigning replaces it."""
+    def transform(self) -> Any:
+        """The `Transform`, a `Compose` where there are several; assigning replaces it."""
         return self._modules["_transform"]
 
     @transform.setter
