@@ -213,9 +213,16 @@ def _advantages(
     """The common code: steps are `weighted` by the ratio of two policies, or only traces if `traced`."""
     gpu = gpu_of(
         stream,
-        log_pi=log_pi, log_mu=log_mu, reward=reward, value=value, next_value=next_value,
-        done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
-    )  # fmt: skip
+        log_pi=log_pi,
+        log_mu=log_mu,
+        reward=reward,
+        value=value,
+        next_value=next_value,
+        done=done,
+        terminated=terminated,
+        gamma=gamma,
+        lmbda=lmbda,
+    )
     rewards = number_array("reward", reward)
     learner: Array | None = None
     actor: Array | None = None

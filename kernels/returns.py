@@ -188,8 +188,13 @@ def td_lambda_return(
             return _short(reward, next_value, done, ends, gamma, lmbda, time)
     gpu = gpu_of(
         stream,
-        reward=reward, next_value=next_value, done=done, terminated=terminated, gamma=gamma, lmbda=lmbda,
-    )  # fmt: skip
+        reward=reward,
+        next_value=next_value,
+        done=done,
+        terminated=terminated,
+        gamma=gamma,
+        lmbda=lmbda,
+    )
     rewards, values = number_array("reward", reward), number_array("next_value", next_value)
     same_shape(rewards.shape, next_value=values)
     flags = flag_array("done", done)
@@ -214,9 +219,16 @@ def td1_return(
         array([2.75, 3.5 , 5.  ])
     """
     return td_lambda_return(
-        reward, next_value, done, terminated, gamma=gamma, lmbda=1.0, time_dim=time_dim, rolling=rolling,
+        reward,
+        next_value,
+        done,
+        terminated,
+        gamma=gamma,
+        lmbda=1.0,
+        time_dim=time_dim,
+        rolling=rolling,
         stream=stream,
-    )  # fmt: skip
+    )
 
 
 def td0_return(

@@ -89,9 +89,13 @@ def sample_tokens(
     if model.ndim != 2 or (model.shape[0] and not model.shape[1]):
         raise ValueError(f"logits must have the shape (rows, vocabulary), got {model.shape}")
     options: dict[str, Any] = {
-        "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "typical_p": typical_p,
+        "temperature": temperature,
+        "top_k": top_k,
+        "top_p": top_p,
+        "min_p": min_p,
+        "typical_p": typical_p,
         "repetition_penalty": repetition_penalty,
-    }  # fmt: skip
+    }
     if gpu is not None:
         options = {name: _on_host(name, value, gpu) for name, value in options.items()}
         seeds, step = _on_host("seeds", seeds, gpu), _on_host("step", step, gpu)

@@ -84,9 +84,15 @@ def td_lambda_return_estimate(
         [1.65625, 1.625, 1.5]
     """
     return td_lambda_return(
-        reward, next_state_value, done, terminated, gamma=gamma, lmbda=lmbda, time_dim=time_dim,
+        reward,
+        next_state_value,
+        done,
+        terminated,
+        gamma=gamma,
+        lmbda=lmbda,
+        time_dim=time_dim,
         rolling=rolling_gamma is not False,
-    )  # fmt: skip
+    )
 
 
 def td_lambda_advantage_estimate(
@@ -163,9 +169,18 @@ def vtrace_advantage_estimate(
         [1.875, 1.75, 1.5]
     """
     return vtrace(
-        log_pi, log_mu, reward, state_value, next_state_value, done, terminated, gamma=gamma,
-        rho_thresh=rho_thresh, c_thresh=c_thresh, time_dim=time_dim,
-    )  # fmt: skip
+        log_pi,
+        log_mu,
+        reward,
+        state_value,
+        next_state_value,
+        done,
+        terminated,
+        gamma=gamma,
+        rho_thresh=rho_thresh,
+        c_thresh=c_thresh,
+        time_dim=time_dim,
+    )
 
 
 def reward2go(reward: ArrayLike, done: ArrayLike, gamma: ArrayLike, *, time_dim: int = -2) -> NDArray[Any]:

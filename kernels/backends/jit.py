@@ -80,9 +80,13 @@ def _compile(
     flags = ({"contract"} if fuse else set()) | ({"reassoc", "nsz"} if reassociate else set())
     # No wrapper for callers in C: there are none, and it would be compiled with each kernel.
     compiled: Any = numba.njit(
-        function, error_model="numpy", nogil=True, fastmath=flags,
-        no_cfunc_wrapper=True, no_cpython_wrapper=not entry,
-    )  # fmt: skip
+        function,
+        error_model="numpy",
+        nogil=True,
+        fastmath=flags,
+        no_cfunc_wrapper=True,
+        no_cpython_wrapper=not entry,
+    )
     compiled._cache = KernelCache(function)
     return compiled
 

@@ -518,9 +518,19 @@ def rows(
             if offsets[r + 1] > offsets[r] or (starts[r + 1] > starts[r] and penalty != 1.0):
                 changed = True
                 if _adjust(
-                    source, place, size, previous, starts[r], starts[r + 1], penalty, ids, values, offsets[r],
-                    offsets[r + 1], work,
-                ):  # fmt: skip
+                    source,
+                    place,
+                    size,
+                    previous,
+                    starts[r],
+                    starts[r + 1],
+                    penalty,
+                    ids,
+                    values,
+                    offsets[r],
+                    offsets[r + 1],
+                    work,
+                ):
                     status[r] = OUTSIDE
                     continue
         inverse = 1.0 / (temperature if temperature < HOTTEST else HOTTEST)

@@ -32,9 +32,13 @@ def main(arguments: list[str] | None = None) -> None:
         help="with --wheel: take what --output wrote to this folder, instead of compiling",
     )
     parser.add_argument(
-        "--wheel", nargs="?", type=Path, const=Path("dist"), metavar="DIR",
+        "--wheel",
+        nargs="?",
+        type=Path,
+        const=Path("dist"),
+        metavar="DIR",
         help="write a wheel of them to this folder; it is dist if none is named",
-    )  # fmt: skip
+    )
     parser.add_argument(
         "--into",
         type=Path,

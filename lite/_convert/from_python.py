@@ -323,9 +323,13 @@ def from_dict_instance(
     """
 
     out = class_registry.dense.from_dict(
-        _cast(td, input_dict), auto_batch_size=auto_batch_size, batch_size=batch_size, device=device,
-        batch_dims=batch_dims, names=names,
-    )  # fmt: skip
+        _cast(td, input_dict),
+        auto_batch_size=auto_batch_size,
+        batch_size=batch_size,
+        device=device,
+        batch_dims=batch_dims,
+        names=names,
+    )
     return _like_structure(td, out)
 
 

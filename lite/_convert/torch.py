@@ -46,9 +46,13 @@ def from_torch(
 
     if isinstance(obj, Mapping) and not hasattr(obj, "batch_size"):
         return class_registry.dense.from_dict(
-            _mapping(obj, ()), batch_size=batch_size, auto_batch_size=auto_batch_size, device=device,
-            batch_dims=batch_dims, names=names,
-        )  # fmt: skip
+            _mapping(obj, ()),
+            batch_size=batch_size,
+            auto_batch_size=auto_batch_size,
+            device=device,
+            batch_dims=batch_dims,
+            names=names,
+        )
     if not hasattr(obj, "batch_size"):
         raise TypeError(f"from_torch expects a tensordict or a mapping of tensors, got {type(obj).__name__}.")
     return _read(obj, ())

@@ -102,9 +102,18 @@ def memmap(
         array([7, 1, 2])
     """
     return save_tree(
-        td, prefix, num_threads, return_early, archive, compression, copy_existing=copy_existing,
-        existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, checksums=checksums,
-    )  # fmt: skip
+        td,
+        prefix,
+        num_threads,
+        return_early,
+        archive,
+        compression,
+        copy_existing=copy_existing,
+        existsok=existsok,
+        robust=robust_key is not False,
+        allow_pickle=allow_pickle,
+        checksums=checksums,
+    )
 
 
 def memmap_(
@@ -122,10 +131,19 @@ def memmap_(
 ) -> Any:
     """As `memmap`, but self gets the mapped arrays and is locked; returns self."""
     return save_tree(
-        td, prefix, num_threads, return_early, False, None, copy_existing=copy_existing,
-        existsok=existsok, robust=robust_key is not False, allow_pickle=allow_pickle, checksums=checksums,
+        td,
+        prefix,
+        num_threads,
+        return_early,
+        False,
+        None,
+        copy_existing=copy_existing,
+        existsok=existsok,
+        robust=robust_key is not False,
+        allow_pickle=allow_pickle,
+        checksums=checksums,
         inplace=True,
-    )  # fmt: skip
+    )
 
 
 def memmap_like(
@@ -146,9 +164,19 @@ def memmap_like(
     The arrays of an archive are full of zeros, and writes reach it, as with `load_memmap(mode="r+")`.
     """
     return save_tree(
-        td, prefix, num_threads, return_early, archive, None, copy_existing=True, existsok=existsok,
-        robust=robust_key is not False, allow_pickle=allow_pickle, checksums=False, like=True,
-    )  # fmt: skip
+        td,
+        prefix,
+        num_threads,
+        return_early,
+        archive,
+        None,
+        copy_existing=True,
+        existsok=existsok,
+        robust=robust_key is not False,
+        allow_pickle=allow_pickle,
+        checksums=False,
+        like=True,
+    )
 
 
 def save(

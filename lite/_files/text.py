@@ -116,9 +116,14 @@ def from_csv(
     """
     refuse_two_sizes("from_csv", auto_batch_size, batch_size)
     return cls.from_pandas(
-        require_pandas().read_csv(path, **kwargs), auto_batch_size=auto_batch_size, batch_dims=batch_dims,
-        device=device, batch_size=batch_size, separator=separator, dtype=dtype,
-    )  # fmt: skip
+        require_pandas().read_csv(path, **kwargs),
+        auto_batch_size=auto_batch_size,
+        batch_dims=batch_dims,
+        device=device,
+        batch_size=batch_size,
+        separator=separator,
+        dtype=dtype,
+    )
 
 
 def from_json(
@@ -162,9 +167,14 @@ def from_json(
     """
     refuse_two_sizes("from_json", auto_batch_size, batch_size)
     return cls.from_pandas(
-        require_pandas().read_json(path, lines=lines, **kwargs), auto_batch_size=auto_batch_size,
-        batch_dims=batch_dims, device=device, batch_size=batch_size, separator=separator, dtype=dtype,
-    )  # fmt: skip
+        require_pandas().read_json(path, lines=lines, **kwargs),
+        auto_batch_size=auto_batch_size,
+        batch_dims=batch_dims,
+        device=device,
+        batch_size=batch_size,
+        separator=separator,
+        dtype=dtype,
+    )
 
 
 def _write(write: Callable[..., None], path: Any, options: dict[str, Any]) -> None:

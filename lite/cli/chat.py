@@ -69,9 +69,14 @@ class _Conversation:
         ids = self._ids(turns)
         seed = self._rng.integers(0, 2**63, dtype=np.uint64)
         said = reply(
-            self._model, ids, self._config, seed, self._write, prefix_cache=self._read,
+            self._model,
+            ids,
+            self._config,
+            seed,
+            self._write,
+            prefix_cache=self._read,
             assistant_model=self._assistant,
-        )  # fmt: skip
+        )
         if self._json:
             row = {"messages": self._system + turns, **said.record}
             print(json.dumps(row, ensure_ascii=False), flush=True)

@@ -77,10 +77,17 @@ def _sampled(args: argparse.Namespace) -> DemoResult:
     }
     start = time.perf_counter()
     policy = OnnxWrapper(
-        model, input_mode="history", generate=True, num_samples=args.samples, generate_kwargs=options,
-        seed=args.seed, device=args.device, variant=args.variant, adapters=adapters,
+        model,
+        input_mode="history",
+        generate=True,
+        num_samples=args.samples,
+        generate_kwargs=options,
+        seed=args.seed,
+        device=args.device,
+        variant=args.variant,
+        adapters=adapters,
         adapter=next(iter(adapters), None),
-    )  # fmt: skip
+    )
     chats = History.from_chats([[{"role": "user", "content": p.prompt}] for p in problems])
     size = [args.prompts]
     batch = TensorDict({"history": ChatHistory(prompt=chats, batch_size=size)}, batch_size=size)

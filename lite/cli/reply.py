@@ -65,9 +65,14 @@ def reply(
     """
     out, text = Reply(ids.tolist()), TextStream(model.tokenizer)
     steps = stream(
-        model.decoder, [ids], config, seeds=np.array([seed], np.uint64), decode_text=model.tokenizer.decode,
-        prefix_cache=prefix_cache, assistant_model=assistant_model,
-    )  # fmt: skip
+        model.decoder,
+        [ids],
+        config,
+        seeds=np.array([seed], np.uint64),
+        decode_text=model.tokenizer.decode,
+        prefix_cache=prefix_cache,
+        assistant_model=assistant_model,
+    )
 
     def say(piece: str) -> None:
         if piece:

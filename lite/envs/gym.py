@@ -456,10 +456,15 @@ class GymEnv(GymWrapper):
                 [make] * integer("num_envs", num_envs), autoreset_mode=gymnasium.vector.AutoresetMode.DISABLED
             )
         super().__init__(
-            env, categorical_action_encoding, from_pixels=from_pixels, pixels_only=pixels_only,
-            frame_skip=frame_skip, device=device, allow_done_after_reset=allow_done_after_reset,
+            env,
+            categorical_action_encoding,
+            from_pixels=from_pixels,
+            pixels_only=pixels_only,
+            frame_skip=frame_skip,
+            device=device,
+            allow_done_after_reset=allow_done_after_reset,
             run_type_checks=run_type_checks,
-        )  # fmt: skip
+        )
         self.env_name = env_name
 
     available_envs = _Registered()

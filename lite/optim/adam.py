@@ -90,9 +90,15 @@ class Adam(Optimizer):
         # What corrects the second mean multiplies two numbers here, instead of dividing each root of it.
         root: float = (1 - second**step) ** 0.5
         return (
-            -1.0 if options["maximize"] else 1.0, 0.0 if apart else decay, 1 - lr * decay if apart else 1.0,
-            1 - first, second, 1 - second, root * lr / (1 - first**step), root * float(options["eps"]),
-        )  # fmt: skip
+            -1.0 if options["maximize"] else 1.0,
+            0.0 if apart else decay,
+            1 - lr * decay if apart else 1.0,
+            1 - first,
+            second,
+            1 - second,
+            root * lr / (1 - first**step),
+            root * float(options["eps"]),
+        )
 
 
 class AdamW(Adam):

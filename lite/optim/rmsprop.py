@@ -57,14 +57,24 @@ class RMSprop(Optimizer):
         maximize: bool = False,
     ) -> None:
         defaults = {
-            "lr": lr, "momentum": momentum, "alpha": alpha, "eps": eps, "centered": centered,
-            "weight_decay": weight_decay, "maximize": maximize,
-        }  # fmt: skip
+            "lr": lr,
+            "momentum": momentum,
+            "alpha": alpha,
+            "eps": eps,
+            "centered": centered,
+            "weight_decay": weight_decay,
+            "maximize": maximize,
+        }
         super().__init__(params, defaults, 1e-2)
 
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:
         alpha = float(options["alpha"])
         return (
-            -1.0 if options["maximize"] else 1.0, float(options["weight_decay"]), lr, alpha, 1 - alpha,
-            float(options["eps"]), float(options["momentum"]),
-        )  # fmt: skip
+            -1.0 if options["maximize"] else 1.0,
+            float(options["weight_decay"]),
+            lr,
+            alpha,
+            1 - alpha,
+            float(options["eps"]),
+            float(options["momentum"]),
+        )

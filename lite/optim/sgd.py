@@ -62,9 +62,13 @@ class SGD(Optimizer):
         fused: bool | None = None,
     ) -> None:
         defaults = {
-            "lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay,
-            "nesterov": nesterov, "maximize": maximize,
-        }  # fmt: skip
+            "lr": lr,
+            "momentum": momentum,
+            "dampening": dampening,
+            "weight_decay": weight_decay,
+            "nesterov": nesterov,
+            "maximize": maximize,
+        }
         super().__init__(params, defaults, 1e-3)
 
     def _check(self, options: Options) -> None:
@@ -78,9 +82,13 @@ class SGD(Optimizer):
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:
         momentum = float(options["momentum"])
         return (
-            -1.0 if options["maximize"] else 1.0, float(options["weight_decay"]), lr, momentum,
-            _first(step, 1 - float(options["dampening"])), momentum if options["nesterov"] else 0.0,
-        )  # fmt: skip
+            -1.0 if options["maximize"] else 1.0,
+            float(options["weight_decay"]),
+            lr,
+            momentum,
+            _first(step, 1 - float(options["dampening"])),
+            momentum if options["nesterov"] else 0.0,
+        )
 
 
 def _first(step: Any, otherwise: float) -> Any:

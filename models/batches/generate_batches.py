@@ -148,11 +148,15 @@ class GenerateBatches:
             with row_named(ids, self.id_key, i):
                 prompts.append(self._prompt(left, i))
         responses = generate(
-            self.model.decoder, prompts, self.config, seeds=self._seeds(ids, count),
+            self.model.decoder,
+            prompts,
+            self.config,
+            seeds=self._seeds(ids, count),
             num_samples=self.num_samples,
             decode_text=self.model.tokenizer.decode if self.model.has_tokenizer else None,
-            max_rows=self.max_rows, assistant_model=self.assistant,
-        )  # fmt: skip
+            max_rows=self.max_rows,
+            assistant_model=self.assistant,
+        )
         repeated = taken(passed_on(left), np.repeat(np.arange(count), self.num_samples))
         return repeated | self._columns([p for p in prompts for _ in range(self.num_samples)], responses)
 

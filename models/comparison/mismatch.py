@@ -77,13 +77,19 @@ def estimates(log_ratios: NDArray[np.float64]) -> Estimates:
     low, high = NEAR
     found = np.searchsorted(EDGES, ratio, side="right")
     return Estimates(
-        mean=float(log_ratios.mean()), deviation=float(log_ratios.std()), mean_abs=float(size.mean()),
-        max_abs=float(size.max()), percentiles={p: float(np.percentile(size, p)) for p in PERCENTILES},
-        k1=float(-log_ratios.mean()), k3=float((ratio - 1 - log_ratios).mean()),
-        chi_square=float(((ratio - 1) ** 2).mean()), ratio_mean=float(ratio.mean()),
-        ratio_median=float(np.median(ratio)), outside=float(((ratio < low) | (ratio > high)).mean()),
+        mean=float(log_ratios.mean()),
+        deviation=float(log_ratios.std()),
+        mean_abs=float(size.mean()),
+        max_abs=float(size.max()),
+        percentiles={p: float(np.percentile(size, p)) for p in PERCENTILES},
+        k1=float(-log_ratios.mean()),
+        k3=float((ratio - 1 - log_ratios).mean()),
+        chi_square=float(((ratio - 1) ** 2).mean()),
+        ratio_mean=float(ratio.mean()),
+        ratio_median=float(np.median(ratio)),
+        outside=float(((ratio < low) | (ratio > high)).mean()),
         histogram=tuple(np.bincount(found, minlength=len(EDGES) + 1).tolist()),
-    )  # fmt: skip
+    )
 
 
 def first_beyond(rows: Sequence[NDArray[np.float64]], limit: float) -> NDArray[np.int64]:
@@ -241,11 +247,17 @@ def mismatch(
         bos_token_id = _bos(model_a, bos_token_id)
     cause, tried = find_causes(model_a, given, of_a, of_b, bos_token_id)
     return Mismatch(
-        rows=given, log_probs_a=of_a, log_probs_b=of_b, estimates=estimates(together),
-        first_divergence=first_beyond(log_ratios, divergence), divergence=divergence,
-        by_position=by_position(log_ratios), by_probability=by_probability(np.concatenate(of_a), together),
-        cause=cause, tried=tried,
-    )  # fmt: skip
+        rows=given,
+        log_probs_a=of_a,
+        log_probs_b=of_b,
+        estimates=estimates(together),
+        first_divergence=first_beyond(log_ratios, divergence),
+        divergence=divergence,
+        by_position=by_position(log_ratios),
+        by_probability=by_probability(np.concatenate(of_a), together),
+        cause=cause,
+        tried=tried,
+    )
 
 
 def _side(name: str, side: Any) -> tuple[Sequence[Any] | None, Decoder | None]:

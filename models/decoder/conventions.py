@@ -273,17 +273,34 @@ def _detect(
     if group_query:
         _check_group_query(mask, extras)
     return GraphSpec(
-        family=family, cache=cache, num_heads=heads, head_size=head_size, cache_type=cache_type,
-        logits=logits.name, logits_type=logits.type, vocab_size=_dimension(logits.shape[2]),
-        last_logits_only=_dimension(logits.shape[1]) == 1 and steps != 1, mask=mask, positions=positions,
-        branch=branch, keep=keep, gather=gather, group_query=group_query, one_row=rows == 1,
-        one_token=steps == 1, extras=extras, static_length=static, window=summary.window if summary else None,
+        family=family,
+        cache=cache,
+        num_heads=heads,
+        head_size=head_size,
+        cache_type=cache_type,
+        logits=logits.name,
+        logits_type=logits.type,
+        vocab_size=_dimension(logits.shape[2]),
+        last_logits_only=_dimension(logits.shape[1]) == 1 and steps != 1,
+        mask=mask,
+        positions=positions,
+        branch=branch,
+        keep=keep,
+        gather=gather,
+        group_query=group_query,
+        one_row=rows == 1,
+        one_token=steps == 1,
+        extras=extras,
+        static_length=static,
+        window=summary.window if summary else None,
         optional=(),
         quantisation=next((op for op in ("MatMulInteger", "MatMulNBits") if op in operators), None),
-        padding=_padding(group_query, mask, positions, static) if cache else Padding.RIGHT, in_place=in_place,
-        limits=tuple((name, limit) for limit, name in limits), states=states,
+        padding=_padding(group_query, mask, positions, static) if cache else Padding.RIGHT,
+        in_place=in_place,
+        limits=tuple((name, limit) for limit, name in limits),
+        states=states,
         least_capacity=summary.windowed_cache if summary else 0,
-    )  # fmt: skip
+    )
 
 
 def _fixed_sizes(ids: NodeArg, steps_of_one: bool) -> tuple[int | None, int | None]:

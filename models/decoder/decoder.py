@@ -159,9 +159,14 @@ class OnnxDecoder:
         else:
             self.config = model
         opening = Opening.on(
-            self.config, device, num_threads, given=session is not None, cuda_graphs=cuda_graphs,
-            cache_in_place=cache_in_place, runtime=self.runtime,
-        )  # fmt: skip
+            self.config,
+            device,
+            num_threads,
+            given=session is not None,
+            cuda_graphs=cuda_graphs,
+            cache_in_place=cache_in_place,
+            runtime=self.runtime,
+        )
         placed = opening.graph(session, gather_logits=gather_logits)
         give_back_freed()
         summary = self.config.summary if self.config and self.runtime == "onnxruntime" else None

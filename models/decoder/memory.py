@@ -105,9 +105,14 @@ def copy_runs(
         np.copyto(_strided(target, target_offset, target_pitch, width, height), from_)
         return
     target.stream.copy_2d(
-        target.pointer + target_offset, target_pitch, source.pointer + source_offset, source_pitch, width,
-        height, target.purpose,
-    )  # fmt: skip
+        target.pointer + target_offset,
+        target_pitch,
+        source.pointer + source_offset,
+        source_pitch,
+        width,
+        height,
+        target.purpose,
+    )
     target.stream.finish()  # the source may be freed now, and its memory go to another stream
 
 

@@ -162,9 +162,14 @@ class Opening:
         if parse_device(self.device)[0] == "cuda" and spec.padding is Padding.SLOTS:
             _check_places(session, spec, self.cuda_graphs)
         return PlacedGraph(
-            session, spec, vocab_size, context_length, *parse_device(self.device), stream=self.stream,
+            session,
+            spec,
+            vocab_size,
+            context_length,
+            *parse_device(self.device),
+            stream=self.stream,
             cuda_graphs=self.cuda_graphs,
-        )  # fmt: skip
+        )
 
     def _probed(self, graph: PlacedGraph, config: ModelConfig | None) -> PlacedGraph:
         """The graph, with facts from test runs: declared sizes may not say which positions have logits.

@@ -217,11 +217,16 @@ class ModelCalls:
         if task == "logits":
             return full_logits(model, ids, equal_lengths=self.equal_lengths)
         responses = generate(
-            model, ids, [row.config for row in rows],
-            seeds=np.concatenate([row.seeds for row in rows]) if rows else None, num_samples=self.num_samples,
-            decode_text=self.decode_text, max_rows=self.max_rows, prefix_cache=self._cache_of(model),
+            model,
+            ids,
+            [row.config for row in rows],
+            seeds=np.concatenate([row.seeds for row in rows]) if rows else None,
+            num_samples=self.num_samples,
+            decode_text=self.decode_text,
+            max_rows=self.max_rows,
+            prefix_cache=self._cache_of(model),
             assistant_model=self.assistant_model,
-        )  # fmt: skip
+        )
         n = self.num_samples
         return [responses[i * n : (i + 1) * n] for i in range(len(rows))]
 

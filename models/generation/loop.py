@@ -306,9 +306,13 @@ def _generated(response: Response) -> Generated:
     log_probs = [drawn.log_probs[place] for drawn, place in response.draws]
     details = [(drawn.details, place) for drawn, place in response.draws]
     return Generated(
-        response.tokens.copy(), np.array(log_probs, np.float32), response.reason or "length",
-        response.drafted, response.accepted, details=joined(details, response.config),
-    )  # fmt: skip
+        response.tokens.copy(),
+        np.array(log_probs, np.float32),
+        response.reason or "length",
+        response.drafted,
+        response.accepted,
+        details=joined(details, response.config),
+    )
 
 
 def _searched(response: Response) -> list[Generated]:
@@ -422,6 +426,11 @@ def _run(
         longest = max([response.longest for response in responses], default=0)
         guesses |= any(r.config.prompt_lookup_num_tokens is not None for r in responses)
     return Run(
-        decoder, iter(responses), max_rows=rows, longest=longest, decode_text=decode_text, cache=prefix_cache,
+        decoder,
+        iter(responses),
+        max_rows=rows,
+        longest=longest,
+        decode_text=decode_text,
+        cache=prefix_cache,
         speculation=Speculation(decoder, assistant_model, rows) if guesses else None,
-    )  # fmt: skip
+    )

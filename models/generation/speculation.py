@@ -264,6 +264,10 @@ class _Assistant:
 def _plain(config: GenerationConfig) -> GenerationConfig:
     """The options that affect guesses; all others apply in the model that checks them."""
     return GenerationConfig(
-        do_sample=config.do_sample, temperature=config.temperature, top_k=config.top_k, top_p=config.top_p,
-        min_p=config.min_p, repetition_penalty=config.repetition_penalty,
-    )  # fmt: skip
+        do_sample=config.do_sample,
+        temperature=config.temperature,
+        top_k=config.top_k,
+        top_p=config.top_p,
+        min_p=config.min_p,
+        repetition_penalty=config.repetition_penalty,
+    )

@@ -80,10 +80,15 @@ class CudaStream:
     ) -> None:  # fmt: skip
         """Queue a copy of `height` runs of `width` bytes on the device; raises as `copy`."""
         code = self._runtime().cudaMemcpy2DAsync(
-            ctypes.c_void_p(target), ctypes.c_size_t(target_pitch), ctypes.c_void_p(source),
-            ctypes.c_size_t(source_pitch), ctypes.c_size_t(width), ctypes.c_size_t(height), ON_DEVICE,
+            ctypes.c_void_p(target),
+            ctypes.c_size_t(target_pitch),
+            ctypes.c_void_p(source),
+            ctypes.c_size_t(source_pitch),
+            ctypes.c_size_t(width),
+            ctypes.c_size_t(height),
+            ON_DEVICE,
             self._argument(),
-        )  # fmt: skip
+        )
         self._check(code, f"copying {width * height:,} bytes of {purpose} {_WHERE[ON_DEVICE]}")
 
     def clear(self, target: int, size: int, purpose: str) -> None:

@@ -154,9 +154,15 @@ def scan_bytes(data: Buffer) -> GraphSummary:
     scan = _Scan(data)
     scan.model(0, len(data))
     return GraphSummary(
-        scan.producer, frozenset(scan.op_types), frozenset(scan.external_files), scan.rounds_activations,
-        scan.numbers[10] > scan.numbers[1], scan.biased_attention, scan.window, scan.windowed_cache,
-    )  # fmt: skip
+        scan.producer,
+        frozenset(scan.op_types),
+        frozenset(scan.external_files),
+        scan.rounds_activations,
+        scan.numbers[10] > scan.numbers[1],
+        scan.biased_attention,
+        scan.window,
+        scan.windowed_cache,
+    )
 
 
 def scan(path: str | Path) -> GraphSummary:

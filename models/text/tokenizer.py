@@ -231,10 +231,16 @@ class Tokenizer:
         if return_offsets_mapping:
             columns["offset_mapping"] = [list(encoding.offsets) for encoding in encodings]
         return collate(
-            columns, single=single, pad_token_id=self.pad_token_id if padding else None, padding=padding,
-            padding_side=self.padding_side if padding_side is None else padding_side, truncation=truncation,
-            max_length=max_length, return_attention_mask=return_attention_mask, return_tensors=return_tensors,
-        )  # fmt: skip
+            columns,
+            single=single,
+            pad_token_id=self.pad_token_id if padding else None,
+            padding=padding,
+            padding_side=self.padding_side if padding_side is None else padding_side,
+            truncation=truncation,
+            max_length=max_length,
+            return_attention_mask=return_attention_mask,
+            return_tensors=return_tensors,
+        )
 
     # -- ids to text ---------------------------------------------------------------------------
 
@@ -340,10 +346,15 @@ class Tokenizer:
                 for e, r in zip(encodings, rendered, strict=True)
             ]
         out = collate(
-            columns, single=single, pad_token_id=self.pad_token_id, padding=padding,
-            padding_side=self.padding_side if padding_side is None else padding_side, truncation=truncation,
-            max_length=max_length, return_tensors=return_tensors,
-        )  # fmt: skip
+            columns,
+            single=single,
+            pad_token_id=self.pad_token_id,
+            padding=padding,
+            padding_side=self.padding_side if padding_side is None else padding_side,
+            truncation=truncation,
+            max_length=max_length,
+            return_tensors=return_tensors,
+        )
         return out if return_dict else out["input_ids"]
 
     def _template_source(self, chat_template: str | None, tools: object) -> str:

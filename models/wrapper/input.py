@@ -129,11 +129,15 @@ class InputReader:
     def _encode(self, chats: Chats) -> list[EncodedChat]:
         options = self.options
         encode = functools.partial(
-            encode_chats, chats, tokenizer=self.tokenizer, chat_template=options.chat_template,
-            chat_template_name=options.chat_template_name, add_generation_prompt=options.generate,
+            encode_chats,
+            chats,
+            tokenizer=self.tokenizer,
+            chat_template=options.chat_template,
+            chat_template_name=options.chat_template_name,
+            add_generation_prompt=options.generate,
             split_special_tokens=options.tokenizer_kwargs.get("split_special_tokens", True),
             **options.chat_template_kwargs,
-        )  # fmt: skip
+        )
         if options.generate:
             return encode()
         try:

@@ -46,9 +46,13 @@ def load_model(
             num_threads = max(1, (num_threads or default_threads()) - sessions + 1)
         try:
             return OnnxDecoder(
-                model, device=device or "cpu", num_threads=num_threads, variant=variant, adapters=adapters,
+                model,
+                device=device or "cpu",
+                num_threads=num_threads,
+                variant=variant,
+                adapters=adapters,
                 runtime=runtime,
-            )  # fmt: skip
+            )
         except FileNotFoundError as error:
             if name == "model":
                 raise

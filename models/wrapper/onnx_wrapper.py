@@ -155,9 +155,14 @@ class OnnxWrapper(DistributionMethods):
         self.options = options
         self.layout = layout
         self.model = load_model(
-            model, device, sessions=sessions, num_threads=num_threads, variant=variant, adapters=adapters,
+            model,
+            device,
+            sessions=sessions,
+            num_threads=num_threads,
+            variant=variant,
+            adapters=adapters,
             runtime=runtime,
-        )  # fmt: skip
+        )
         check_adapter(self.model, adapter)
         self.assistant_model = assistant_model
         if assistant_model is not None:
@@ -180,13 +185,18 @@ class OnnxWrapper(DistributionMethods):
 
     def _new_calls(self) -> ModelCalls:
         return ModelCalls(
-            self.model, num_samples=self.options.num_samples or 1,
+            self.model,
+            num_samples=self.options.num_samples or 1,
             decode_text=None if self.tokenizer is None else self.tokenizer.decode,
-            equal_lengths=self.options.pad_model_input is False, sizes=self._batch_sizes,
-            timeout=self._arguments["batching_timeout"], sessions=self._arguments["sessions"],
-            adapter=self._arguments["adapter"], max_rows=self._arguments["max_rows"],
-            prefix_cache=self._arguments["prefix_cache"], assistant_model=self.assistant_model,
-        )  # fmt: skip
+            equal_lengths=self.options.pad_model_input is False,
+            sizes=self._batch_sizes,
+            timeout=self._arguments["batching_timeout"],
+            sessions=self._arguments["sessions"],
+            adapter=self._arguments["adapter"],
+            max_rows=self._arguments["max_rows"],
+            prefix_cache=self._arguments["prefix_cache"],
+            assistant_model=self.assistant_model,
+        )
 
     # -- copies and pickles ----------------------------------------------------------------------
 
@@ -444,9 +454,15 @@ class OnnxWrapper(DistributionMethods):
         from lite.models.wrapper.trainable import trainable_policy  # loads all rules of operators
 
         return trainable_policy(
-            self, trainable=trainable, lora=lora, adapter=adapter, assistant_only=assistant_only,
-            max_tokens=max_tokens, checkpoint=checkpoint, changes=changes,
-        )  # fmt: skip
+            self,
+            trainable=trainable,
+            lora=lora,
+            adapter=adapter,
+            assistant_only=assistant_only,
+            max_tokens=max_tokens,
+            checkpoint=checkpoint,
+            changes=changes,
+        )
 
     @property
     def adapter(self) -> str | None:

@@ -118,7 +118,14 @@ def _emit(
         graph.fail("convolves with an empty window")
     # A kernel whose size is dynamic (the rows of a batch) is known to the operator from its operand.
     return graph.emit(
-        op, inputs, shape, inputs[0].dtype, kernel_shape=[int(n) for n in kernel], strides=list(how.strides),
-        dilations=list(how.dilations), group=how.groups, pads=[*how.before, *how.after],
+        op,
+        inputs,
+        shape,
+        inputs[0].dtype,
+        kernel_shape=[int(n) for n in kernel],
+        strides=list(how.strides),
+        dilations=list(how.dilations),
+        group=how.groups,
+        pads=[*how.before, *how.after],
         **{name: list(value) for name, value in attributes.items()},
-    )  # fmt: skip
+    )

@@ -59,9 +59,13 @@ def scan(
         "scan_output_directions": [int(reverse)] * len(columns_out),
     }
     node = Node(
-        "Scan", tuple(x.name for x in (*state, *columns)), tuple(x.name for x in (*last, *columns_out)),
-        attributes, graph.path, body,
-    )  # fmt: skip
+        "Scan",
+        tuple(x.name for x in (*state, *columns)),
+        tuple(x.name for x in (*last, *columns_out)),
+        attributes,
+        graph.path,
+        body,
+    )
     graph.nodes.append(node)
     return last, columns_out
 

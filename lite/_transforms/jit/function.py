@@ -103,9 +103,13 @@ def jit(
         array([0., 0.])
     """
     options: dict[str, Any] = {
-        "static_argnames": static_argnames, "donate": donate, "dynamic_axes": dynamic_axes,
-        "providers": providers, "threads": threads, "fallback": fallback,
-    }  # fmt: skip
+        "static_argnames": static_argnames,
+        "donate": donate,
+        "dynamic_axes": dynamic_axes,
+        "providers": providers,
+        "threads": threads,
+        "fallback": fallback,
+    }
     if fn is None:
         return functools.partial(jit, **options)
     return JitFunction(fn, **options)

@@ -174,11 +174,17 @@ class _Joining:
         nodes = [self.made.get(name) for name in members]
         shapes = [self.shapes[name] for name in owners]
         first = nodes[0]
-        if depth and first is not None and all(
-            node is not None and node.op == first.op and node.attributes == first.attributes
-            and self._by_elements(node, shape)
-            for node, shape in zip(nodes, shapes, strict=True)
-        ):  # fmt: skip
+        if (
+            depth
+            and first is not None
+            and all(
+                node is not None
+                and node.op == first.op
+                and node.attributes == first.attributes
+                and self._by_elements(node, shape)
+                for node, shape in zip(nodes, shapes, strict=True)
+            )
+        ):
             operands, apart = [], False
             for column in zip(*[node.inputs for node in nodes if node is not None], strict=True):
                 if len(set(column)) == 1 and self._is_number(column[0]):

@@ -547,10 +547,16 @@ def _from_json(given: Any) -> Structure:
         if len(items) != len(keys):
             raise ValueError(f"the keys {keys}")
         return (
-            "td", None, int(dims), None if sizes is None else tuple(_dims(sizes)),
-            None if names is None else tuple(names), device, bool(locked), tuple(map(str, keys)),
+            "td",
+            None,
+            int(dims),
+            None if sizes is None else tuple(_dims(sizes)),
+            None if names is None else tuple(names),
+            device,
+            bool(locked),
+            tuple(map(str, keys)),
             *map(_from_json, items),
-        )  # fmt: skip
+        )
     if tag == "given":
         return ("given", int(given[1]))
     return (tag,)

@@ -280,10 +280,15 @@ def trace_function(
     found["draws"] = _draws(first, second)
     traced = size_inputs(traced)
     return Program(
-        traced, arguments, labels, labels=_labels(labels),
-        primes={n: name for name, n in second.dimensions.items()}, shapes=_shapes(first, second, traced),
-        threads=threads_for(traced.nodes, _shapes_now(first, traced, leaves, _labels(labels))), **found,
-    )  # fmt: skip
+        traced,
+        arguments,
+        labels,
+        labels=_labels(labels),
+        primes={n: name for name, n in second.dimensions.items()},
+        shapes=_shapes(first, second, traced),
+        threads=threads_for(traced.nodes, _shapes_now(first, traced, leaves, _labels(labels))),
+        **found,
+    )
 
 
 def _run(

@@ -73,10 +73,14 @@ class Learner:
 
     def _wrapped(self, samples: int, **options: Any) -> OnnxWrapper:
         return OnnxWrapper(
-            self.decoder, tokenizer=self.tokenizer, input_mode="tokens", pad_output=True, num_samples=samples,
+            self.decoder,
+            tokenizer=self.tokenizer,
+            input_mode="tokens",
+            pad_output=True,
+            num_samples=samples,
             adapter=self._learnt.adapter,
             generate_kwargs={"max_new_tokens": self.args.max_new_tokens, **_ALL_TOKENS, **options},
-        )  # fmt: skip
+        )
 
     def _tokens(self, rows: Sequence[Row], file: str) -> list[Any]:
         """Prompts as `LLMCollector` takes them, or for each row the lessons in it.

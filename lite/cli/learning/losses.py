@@ -41,11 +41,16 @@ def grpo(log_probs: Any, part: Any, said: NDArray[np.bool_], args: argparse.Name
     reference = part.get("reference", None)
     kl = None if reference is None else args.kl
     out = grpo_loss(
-        log_probs, part.get("before", None), part["advantage"], said,
+        log_probs,
+        part.get("before", None),
+        part["advantage"],
+        said,
         clip_epsilon=(args.clip, args.clip if args.clip_high is None else args.clip_high),
-        aggregation=_GRPO[args.loss_type][0], max_tokens=args.max_new_tokens, ref_log_probs=reference,
+        aggregation=_GRPO[args.loss_type][0],
+        max_tokens=args.max_new_tokens,
+        ref_log_probs=reference,
         kl_to_ref_coeff=kl,
-    )  # fmt: skip
+    )
     loss = out["loss_objective"] if kl is None else out["loss_objective"] + out["loss_kl_to_ref"]
     far = out["kl_approx"] if kl is None else out["kl_to_ref"]
     return loss, {"kl": far, "clip_fraction": out["clip_fraction"]}
@@ -61,9 +66,16 @@ def dpo(log_probs: Any, part: Any, said: NDArray[np.bool_], args: argparse.Names
     sums, others = (np.where(said, one, np.float32(0)).sum(-1) for one in (log_probs, part["reference"]))
     counts = said.sum(-1)
     out = dpo_loss(
-        sums[:, 0], sums[:, 1], others[:, 0], others[:, 1], beta=args.kl, loss_type=args.loss_type,
-        label_smoothing=args.label_smoothing, chosen_lengths=counts[:, 0], rejected_lengths=counts[:, 1],
-    )  # fmt: skip
+        sums[:, 0],
+        sums[:, 1],
+        others[:, 0],
+        others[:, 1],
+        beta=args.kl,
+        loss_type=args.loss_type,
+        label_smoothing=args.label_smoothing,
+        chosen_lengths=counts[:, 0],
+        rejected_lengths=counts[:, 1],
+    )
     rewards = (name for name in out.keys() if name.startswith("rewards_"))  # noqa: SIM118
     return out["loss_dpo"], {name: out[name] for name in rewards}
 

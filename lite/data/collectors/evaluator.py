@@ -123,12 +123,19 @@ class Evaluator:
             if not _is_maker(env):
                 raise ValueError(f"a process needs a function that makes env, got a {type(env).__name__}.")
             options = {
-                "env": env, "policy": policy, "policy_factory": policy_factory,
-                "num_trajectories": num_trajectories, "max_steps": max_steps,
-                "frames_per_batch": frames_per_batch, "collector_kwargs": collector_kwargs,
-                "log_prefix": log_prefix, "reward_keys": reward_keys, "exploration_type": exploration_type,
-                "metrics_fn": metrics_fn, "dump_video": dump_video,
-            }  # fmt: skip
+                "env": env,
+                "policy": policy,
+                "policy_factory": policy_factory,
+                "num_trajectories": num_trajectories,
+                "max_steps": max_steps,
+                "frames_per_batch": frames_per_batch,
+                "collector_kwargs": collector_kwargs,
+                "log_prefix": log_prefix,
+                "reward_keys": reward_keys,
+                "exploration_type": exploration_type,
+                "metrics_fn": metrics_fn,
+                "dump_video": dump_video,
+            }
             self._made = packed(Evaluator, options)
 
     # -- in this thread -------------------------------------------------------------------------

@@ -375,10 +375,18 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
         generator: Seed = None,
     ) -> None:
         SliceSampler.__init__(
-            self, num_slices=num_slices, slice_len=slice_len, end_key=end_key, end_keys=end_keys,
-            traj_key=traj_key, cache_values=cache_values, truncated_key=truncated_key, init_key=init_key,
-            strict_length=strict_length, span=span,
-        )  # fmt: skip
+            self,
+            num_slices=num_slices,
+            slice_len=slice_len,
+            end_key=end_key,
+            end_keys=end_keys,
+            traj_key=traj_key,
+            cache_values=cache_values,
+            truncated_key=truncated_key,
+            init_key=init_key,
+            strict_length=strict_length,
+            span=span,
+        )
         if self.span[0]:
             warnings.warn(
                 "slices by priority start at the step that was drawn: span counts at the end alone.",
@@ -386,9 +394,16 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
             )
             self.span = (False, self.span[1])
         PrioritizedSampler.__init__(
-            self, max_capacity, alpha, beta, eps, dtype, reduction, max_priority_within_buffer,
+            self,
+            max_capacity,
+            alpha,
+            beta,
+            eps,
+            dtype,
+            reduction,
+            max_priority_within_buffer,
             generator=generator,
-        )  # fmt: skip
+        )
 
     def _empty(self) -> None:
         SliceSampler._empty(self)

@@ -310,10 +310,18 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
     ) -> None:
         SamplerWithoutReplacement.__init__(self, drop_last, shuffle)
         SliceSampler.__init__(
-            self, num_slices=num_slices, slice_len=slice_len, end_key=end_key, end_keys=end_keys,
-            traj_key=traj_key, cache_values=True, truncated_key=truncated_key, init_key=init_key,
-            strict_length=strict_length, generator=generator,
-        )  # fmt: skip
+            self,
+            num_slices=num_slices,
+            slice_len=slice_len,
+            end_key=end_key,
+            end_keys=end_keys,
+            traj_key=traj_key,
+            cache_values=True,
+            truncated_key=truncated_key,
+            init_key=init_key,
+            strict_length=strict_length,
+            generator=generator,
+        )
 
     def _choose(self, number: int, count: int) -> Ints:
         return self._next(number, count)

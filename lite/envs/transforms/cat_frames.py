@@ -320,10 +320,17 @@ class CatFrames(ImageTransform):
             [*keys, *(("next", *require_path(key)) for key in keys)] for keys in (self.in_keys, self.out_keys)
         )
         joining = type(self)(
-            self.N, self.dim, in_keys, out_keys, padding=self.padding, padding_value=self.padding_value,
-            reset_key=self.__dict__.get("_reset_key"), done_key=self.done_key, future=self.future,
+            self.N,
+            self.dim,
+            in_keys,
+            out_keys,
+            padding=self.padding,
+            padding_value=self.padding_value,
+            reset_key=self.__dict__.get("_reset_key"),
+            done_key=self.done_key,
+            future=self.future,
             mask_key=self.mask_key,
-        )  # fmt: skip
+        )
         sampler = implementation("make_window_sampler", self, "lite.data")(
             self.N, self.padding == "same" and not self.future and self.mask_key is None, **sampler_kwargs
         )

@@ -190,9 +190,14 @@ def parse(content: bytes) -> Contract:
     if not isinstance(opset, int) or isinstance(opset, bool):
         raise ValueError(f"opset must be an integer, got {_shown(opset)}.")
     return Contract(
-        inputs, outputs, dict(states), None if batch is None else _text(batch, "batch"),
-        _text(top.get("interaction_type", ""), "interaction_type"), opset, _text(top.get("lite", ""), "lite"),
-    )  # fmt: skip
+        inputs,
+        outputs,
+        dict(states),
+        None if batch is None else _text(batch, "batch"),
+        _text(top.get("interaction_type", ""), "interaction_type"),
+        opset,
+        _text(top.get("lite", ""), "lite"),
+    )
 
 
 def _lines(content: dict[str, Any]) -> str:

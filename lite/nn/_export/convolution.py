@@ -51,9 +51,16 @@ def _pooled(graph: Graph, layer: Any, input: GraphArray, op: str, dilation: Any,
     out, kernel, stride, padding, dilation = layer._geometry(input, dilation)
     wide = x if x.ndim == 4 else graph.unsqueeze(x, 0)
     made = graph.emit(
-        op, [wide], (*wide.shape[:2], *out), x.dtype, kernel_shape=list(kernel), strides=list(stride),
-        pads=[*padding, *padding], dilations=list(dilation), **attributes,
-    )  # fmt: skip
+        op,
+        [wide],
+        (*wide.shape[:2], *out),
+        x.dtype,
+        kernel_shape=list(kernel),
+        strides=list(stride),
+        pads=[*padding, *padding],
+        dilations=list(dilation),
+        **attributes,
+    )
     return graph.cast(made if x.ndim == 4 else graph.squeeze(made, 0), dtype)
 
 

@@ -311,8 +311,12 @@ def to_onnx(
     agreed = Contract(
         tuple(_described(one, normalizers.get(one.key)) for one in example.inputs),
         tuple(ContractTensor(name, found[name], shape, dtype.name) for name, shape, dtype in traced.outputs),
-        _states(states, example, found), example.batch, how.value, opset, version(),
-    )  # fmt: skip
+        _states(states, example, found),
+        example.batch,
+        how.value,
+        opset,
+        version(),
+    )
     content = agreed.to_bytes() if contract else None
     about = {} if content is None else {DIGEST: digest(content)}
     about_graph = {"name": type(module).__name__, "opset": opset, "metadata": about}

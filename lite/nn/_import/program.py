@@ -191,9 +191,14 @@ class Compiler:
         numbers = {self.numbers[name] for name in weights}
         join(self.steps, found, self.constants, _run, numbers, lambda: self._define(""))
         program = Program(
-            tuple(inputs), tuple(self.captured), self.constants,
-            {name: self.numbers[name] for name in weights}, tuple(found), self.steps, self.count,
-        )  # fmt: skip
+            tuple(inputs),
+            tuple(self.captured),
+            self.constants,
+            {name: self.numbers[name] for name in weights},
+            tuple(found),
+            self.steps,
+            self.count,
+        )
         _place_captures(program, self.captured)
         _free(program)
         return program
@@ -288,11 +293,19 @@ class Compiler:
             self.options.missing.append(f"{label}: there is no rule for the operator {node.op}{domain}{hint}")
             return _nothing
         spec = Spec(
-            node.op, node.domain, node.name, self.opsets.get(node.domain, 1), attributes,
+            node.op,
+            node.domain,
+            node.name,
+            self.opsets.get(node.domain, 1),
+            attributes,
             tuple(bool(name) for name in node.inputs),
-            tuple(name != "" and name in self.read for name in node.outputs), bodies,
-            self.options.compute_dtype, self.options.memory, self.options.as_runtime, constants,
-        )  # fmt: skip
+            tuple(name != "" and name in self.read for name in node.outputs),
+            bodies,
+            self.options.compute_dtype,
+            self.options.memory,
+            self.options.as_runtime,
+            constants,
+        )
         try:
             run = build(spec)
             _check_count(run, len(node.inputs), label)

@@ -155,9 +155,14 @@ def _recurrent(spec: Spec) -> Run:
                     state.append(start[:, i] if batch_first else start[i])
             peephole = given[2] if spec.op == "LSTM" else None
             out, end = layer(
-                x, w[i], r[i], None if b is None else b[i], lengths, state,
+                x,
+                w[i],
+                r[i],
+                None if b is None else b[i],
+                lengths,
+                state,
                 None if peephole is None else peephole[i],
-            )  # fmt: skip
+            )
             outputs.append(out)
             ends.append(end)
         whole = np.stack(outputs, 1)  # (T, directions, N, size)

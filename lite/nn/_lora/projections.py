@@ -167,9 +167,17 @@ def _product(
         return None
     path = _path(model, node, name)
     return Projection(
-        peft_name(path), path, node.span, node.name or node.outputs[0], name, turned, *sizes,
-        kind, stored not in _FLOATS, float(attributes.get("alpha", 1.0)),
-    )  # fmt: skip
+        peft_name(path),
+        path,
+        node.span,
+        node.name or node.outputs[0],
+        name,
+        turned,
+        *sizes,
+        kind,
+        stored not in _FLOATS,
+        float(attributes.get("alpha", 1.0)),
+    )
 
 
 def _matrix(

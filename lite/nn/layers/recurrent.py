@@ -320,9 +320,17 @@ class RNN(Recurrent):
         if nonlinearity not in RNN_STEPS:
             raise ValueError(f"nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device,
+            dtype,
             rng=rng,
-        )  # fmt: skip
+        )
         self.nonlinearity = nonlinearity
 
     def _step_function(self) -> Step:
@@ -419,9 +427,17 @@ class LSTM(Recurrent):
     ) -> None:
         self.__dict__["proj_size"] = proj_size
         super().__init__(
-            input_size, hidden_size, num_layers, bias, batch_first, dropout, bidirectional, device, dtype,
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device,
+            dtype,
             rng=rng,
-        )  # fmt: skip
+        )
 
     def _step_function(self) -> Step:
         return lstm_step

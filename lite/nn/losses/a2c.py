@@ -196,9 +196,14 @@ class A2CLoss(ActorCriticLoss):
         generator: Rng = None,
     ) -> None:
         super().__init__(
-            actor_network, critic_network, loss_critic_type=loss_critic_type, reduction=reduction,
-            clip_value=clip_value, advantage_norm=advantage_norm, separate_losses=separate_losses,
-        )  # fmt: skip
+            actor_network,
+            critic_network,
+            loss_critic_type=loss_critic_type,
+            reduction=reduction,
+            clip_value=clip_value,
+            advantage_norm=advantage_norm,
+            separate_losses=separate_losses,
+        )
         entropy_coeff = 0.01 if entropy_coeff is None else entropy_coeff
         bonus = bool(entropy_bonus and entropy_coeff)
         self._keep(_generator=generator, samples_mc_entropy=samples_mc_entropy, entropy_bonus=bonus)
@@ -285,9 +290,14 @@ class ReinforceLoss(ActorCriticLoss):
         clip_value: float | None = None,
     ) -> None:
         super().__init__(
-            actor_network, critic_network, loss_critic_type=loss_critic_type, reduction=reduction,
-            clip_value=clip_value, delay_value=delay_value, separate_losses=separate_losses,
-        )  # fmt: skip
+            actor_network,
+            critic_network,
+            loss_critic_type=loss_critic_type,
+            reduction=reduction,
+            clip_value=clip_value,
+            delay_value=delay_value,
+            separate_losses=separate_losses,
+        )
         self._keep(delay_value=delay_value, advantage_norm=None)
         self.out_keys = ["loss_actor", "loss_value"]
 

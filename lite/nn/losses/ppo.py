@@ -102,10 +102,15 @@ class PPOLoss(ActorCriticLoss):
         if max_importance_ratio is not None and max_importance_ratio <= 0:
             raise ValueError(f"max_importance_ratio must be positive, got {max_importance_ratio}.")
         super().__init__(
-            actor_network, critic_network, loss_critic_type=loss_critic_type, reduction=reduction,
-            clip_value=clip_value, advantage_norm=advantage_norm, separate_losses=separate_losses,
+            actor_network,
+            critic_network,
+            loss_critic_type=loss_critic_type,
+            reduction=reduction,
+            clip_value=clip_value,
+            advantage_norm=advantage_norm,
+            separate_losses=separate_losses,
             delay_actor=delay_actor,
-        )  # fmt: skip
+        )
         self._keep(_generator=generator, delay_actor=delay_actor, separate_losses=separate_losses)
         self._keep(log_explained_variance=log_explained_variance, normalize_advantage=normalize_advantage)
         self._keep(samples_mc_entropy=samples_mc_entropy, entropy_bonus=entropy_bonus)

@@ -104,9 +104,15 @@ class DistributionalQValueModule(QValueModule):
         safe: bool = False,
     ) -> None:
         super().__init__(
-            action_space, action_value_key, action_mask_key, out_keys, var_nums, spec, safe,
+            action_space,
+            action_value_key,
+            action_mask_key,
+            out_keys,
+            var_nums,
+            spec,
+            safe,
             strict_shape=False,
-        )  # fmt: skip
+        )
         self.register_buffer("support", support)
 
     def _default_out_keys(self) -> list[NestedKey]:

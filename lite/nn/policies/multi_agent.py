@@ -92,9 +92,14 @@ class MultiAgentMLP(Module):
         self.centralized = bool(centralized)
         self.share_params = bool(share_params)
         net = MLP(
-            n_agent_inputs * (n_agents if centralized else 1), n_agent_outputs, depth, num_cells,
-            Tanh if activation_class is None else activation_class, device=device, **kwargs,
-        )  # fmt: skip
+            n_agent_inputs * (n_agents if centralized else 1),
+            n_agent_outputs,
+            depth,
+            num_cells,
+            Tanh if activation_class is None else activation_class,
+            device=device,
+            **kwargs,
+        )
         # No child: its parameters are those of `params`, which take the place of its own.
         self.__dict__["_net"] = net
         params = TensorDict.from_module(net).data

@@ -248,9 +248,16 @@ class LSTMModule(_RecurrentModule):
         super().__init__()
         if lstm is None:
             lstm = LSTM(
-                *_sizes(input_size, hidden_size), num_layers, bias, batch_first, dropout, bidirectional,
-                proj_size, device, rng=rng,
-            )  # fmt: skip
+                *_sizes(input_size, hidden_size),
+                num_layers,
+                bias,
+                batch_first,
+                dropout,
+                bidirectional,
+                proj_size,
+                device,
+                rng=rng,
+            )
         elif (input_size, hidden_size) != (None, None):
             raise ValueError("lstm takes the place of input_size and hidden_size, which were given, too.")
         self._take(lstm, in_key, in_keys, out_key, out_keys, default_recurrent_mode)
@@ -321,9 +328,15 @@ class GRUModule(_RecurrentModule):
         super().__init__()
         if gru is None:
             gru = GRU(
-                *_sizes(input_size, hidden_size), num_layers, bias, batch_first, dropout, bidirectional,
-                device, rng=rng,
-            )  # fmt: skip
+                *_sizes(input_size, hidden_size),
+                num_layers,
+                bias,
+                batch_first,
+                dropout,
+                bidirectional,
+                device,
+                rng=rng,
+            )
         elif (input_size, hidden_size) != (None, None):
             raise ValueError("gru takes the place of input_size and hidden_size, which were given, too.")
         self._take(gru, in_key, in_keys, out_key, out_keys, default_recurrent_mode)

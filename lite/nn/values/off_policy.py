@@ -148,9 +148,13 @@ class VTrace(_OffPolicyEstimator):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
-            gamma=gamma, actor_network=actor_network, value_network=value_network, average_adv=average_adv,
-            time_dim=time_dim, **options,
-        )  # fmt: skip
+            gamma=gamma,
+            actor_network=actor_network,
+            value_network=value_network,
+            average_adv=average_adv,
+            time_dim=time_dim,
+            **options,
+        )
         self._factor("rho_thresh", rho_thresh)
         self._factor("c_thresh", c_thresh)
 
@@ -220,9 +224,13 @@ class Retrace(_OffPolicyEstimator):
         **options: Unpack[Options],
     ) -> None:
         super().__init__(
-            gamma=gamma, actor_network=actor_network, value_network=value_network, average_adv=average_adv,
-            time_dim=time_dim, **options,
-        )  # fmt: skip
+            gamma=gamma,
+            actor_network=actor_network,
+            value_network=value_network,
+            average_adv=average_adv,
+            time_dim=time_dim,
+            **options,
+        )
         self._factor("lmbda", lmbda)
 
     def _value_keys(self) -> tuple[NestedKey, NestedKey]:

@@ -309,11 +309,20 @@ class DPOLoss(LossModule):
         chosen, ref_chosen, chosen_lengths = self._response(tensordict, keys.chosen)
         rejected, ref_rejected, rejected_lengths = self._response(tensordict, keys.rejected)
         out = dpo_loss(
-            chosen, rejected, ref_chosen, ref_rejected, beta=self.beta, loss_type=self.loss_type,
-            loss_weights=self.loss_weights, label_smoothing=self.label_smoothing,
-            reference_free=self.reference_free, discopop_tau=self.discopop_tau, chosen_lengths=chosen_lengths,
-            rejected_lengths=rejected_lengths, reduction=self.reduction,
-        )  # fmt: skip
+            chosen,
+            rejected,
+            ref_chosen,
+            ref_rejected,
+            beta=self.beta,
+            loss_type=self.loss_type,
+            loss_weights=self.loss_weights,
+            label_smoothing=self.label_smoothing,
+            reference_free=self.reference_free,
+            discopop_tau=self.discopop_tau,
+            chosen_lengths=chosen_lengths,
+            rejected_lengths=rejected_lengths,
+            reduction=self.reduction,
+        )
         return DPOLossOutput.from_tensordict(out)
 
     def _response(self, tensordict: TensorDictBase, key: NestedKey) -> tuple[Array, Array | None, Array]:

@@ -198,14 +198,20 @@ class GRPOLoss(LossModule):
             options["entropy_coeff"] = self.entropy_coeff
         threshold = self.kl_mask_threshold
         out = grpo_loss(
-            scores.log_probs, sampled, self._of_tokens(advantage, given, scores),
+            scores.log_probs,
+            sampled,
+            self._of_tokens(advantage, given, scores),
             scores.mask & np.isfinite(sampled),
             clip_epsilon=(self._number("clip_epsilon_low"), self._number("clip_epsilon_high")),
-            aggregation=self.aggregation, importance_sampling_level=self.importance_sampling_level,
-            kl_mask_threshold=threshold if threshold and threshold > 0 else None, ref_log_probs=reference,
-            kl_to_ref_coeff=self.kl_to_ref_coeff or None, kl_to_inference_coeff=self.kl_to_inference_coeff,
-            objective=self._objective, **options,
-        )  # fmt: skip
+            aggregation=self.aggregation,
+            importance_sampling_level=self.importance_sampling_level,
+            kl_mask_threshold=threshold if threshold and threshold > 0 else None,
+            ref_log_probs=reference,
+            kl_to_ref_coeff=self.kl_to_ref_coeff or None,
+            kl_to_inference_coeff=self.kl_to_inference_coeff,
+            objective=self._objective,
+            **options,
+        )
         return self.output_type.from_tensordict(out)
 
     def _scores(self, tensordict: TensorDictBase, given: Array | None) -> TokenScores:

@@ -142,9 +142,12 @@ class CQLLoss(EntropyWeightedLoss):
         loss_actor, more = self.actor_loss(td)
         loss_alpha, _ = self.alpha_loss(more, td)
         out = TensorDict(
-            loss_actor=loss_actor, loss_actor_bc=loss_actor_bc, loss_qvalue=loss_qvalue, loss_cql=loss_cql,
+            loss_actor=loss_actor,
+            loss_actor_bc=loss_actor_bc,
+            loss_qvalue=loss_qvalue,
+            loss_cql=loss_cql,
             loss_alpha=loss_alpha,
-        )  # fmt: skip
+        )
         if prime is not None:
             out.set("loss_alpha_prime", prime)
         keys = self.tensor_keys

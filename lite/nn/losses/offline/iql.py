@@ -233,10 +233,17 @@ class DiscreteIQLLoss(IQLLoss):
             action_space = "one-hot"
         space = action_space_of(action_space)
         super().__init__(
-            actor_network, qvalue_network, value_network, num_qvalue_nets=num_qvalue_nets,
-            loss_function=loss_function, temperature=temperature, expectile=expectile,
-            separate_losses=separate_losses, reduction=reduction, generator=generator,
-        )  # fmt: skip
+            actor_network,
+            qvalue_network,
+            value_network,
+            num_qvalue_nets=num_qvalue_nets,
+            loss_function=loss_function,
+            temperature=temperature,
+            expectile=expectile,
+            separate_losses=separate_losses,
+            reduction=reduction,
+            generator=generator,
+        )
         self.action_space = space
 
     def _taken(self, params: TensorDictParams, tensordict: TensorDictBase) -> Array:

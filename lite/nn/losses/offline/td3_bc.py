@@ -68,12 +68,22 @@ class TD3BCLoss(TD3Loss):
         generator: Rng = None,
     ) -> None:
         super().__init__(
-            actor_network, qvalue_network, action_spec=action_spec, bounds=bounds,
-            num_qvalue_nets=num_qvalue_nets, policy_noise=policy_noise, noise_clip=noise_clip,
-            loss_function=loss_function, delay_actor=delay_actor, delay_qvalue=delay_qvalue,
-            separate_losses=separate_losses, reduction=reduction, deactivate_vmap=deactivate_vmap,
-            use_prioritized_weights=use_prioritized_weights, generator=generator,
-        )  # fmt: skip
+            actor_network,
+            qvalue_network,
+            action_spec=action_spec,
+            bounds=bounds,
+            num_qvalue_nets=num_qvalue_nets,
+            policy_noise=policy_noise,
+            noise_clip=noise_clip,
+            loss_function=loss_function,
+            delay_actor=delay_actor,
+            delay_qvalue=delay_qvalue,
+            separate_losses=separate_losses,
+            reduction=reduction,
+            deactivate_vmap=deactivate_vmap,
+            use_prioritized_weights=use_prioritized_weights,
+            generator=generator,
+        )
         self.alpha = alpha
         self.out_keys = [*self.out_keys[:2], "bc_loss", "lmbd", *self.out_keys[2:]]
 
