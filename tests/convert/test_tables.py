@@ -8,6 +8,7 @@ import pandas
 import pyarrow
 import pytest
 from helpers.cases import each_case, raises
+from helpers.compared import assert_same
 
 import lite
 from lite import NonTensorStack, TensorDict, from_pandas
@@ -20,19 +21,12 @@ def tree() -> TensorDict:
     )
 
 
-def assert_equal(got: Any, expected: Any) -> None:
-    assert set(got.keys(True, True)) == set(expected.keys(True, True))
-    for key in expected.keys(True, True):
-        np.testing.assert_array_equal(got[key], expected[key])
-        assert got[key].dtype == expected[key].dtype
-
-
 def test_frames_there_and_back() -> None:
     frame = tree().to_pandas(separator="/")
     assert list(frame.columns) == ["a", "n/b", "n/s", "c"]
     assert frame["c"].tolist() == ["same"] * 3
     back = from_pandas(frame, separator="/")
-    assert_equal(back, tree())
+    assert_same(back, tree(), strict=True)
     assert (back["n", "s"], back["c"], back.batch_size) == (["x", "y", "z"], ["same"] * 3, (3,))
 
 
@@ -58,7 +52,7 @@ def test_parquet_keeps_shapes(tmp_path: Any) -> None:
     td = tree().set("wide", np.arange(12).reshape(3, 2, 2))
     td.to_parquet(tmp_path / "td", separator=".")
     back = TensorDict.from_parquet(tmp_path / "td", separator=".")
-    assert_equal(back, td)
+    assert_same(back, td, strict=True)
     assert back["n", "s"] == ["x", "y", "z"]
     part = TensorDict.from_parquet(tmp_path / "td", columns=["a"], batch_size=[], dtype="float64")
     assert list(part.keys()) == ["a"]

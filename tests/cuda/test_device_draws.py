@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 from helpers.kernels_under_test import SIMULATED
 from helpers.models import decoder_graphs
 from helpers.models.stand_in_gpu import HostRuntime, gpu, on_a_stream, on_gpu
@@ -159,20 +160,17 @@ def test_scores_are_computed_on_the_gpu(gpu: HostRuntime, graph: str) -> None:
     gpu.calls.clear()
     for options in ({}, {"temperature": 0.7, "supports": supports}):
         ours, theirs = (score(d, rows, **options) for d in (decoder, other))  # type: ignore[arg-type]
-        for one, two in zip(ours, theirs, strict=True):
-            np.testing.assert_allclose(one, two, atol=5e-3)
+        assert_same(ours, theirs, atol=5e-3)
         known, expected = (score_details(d, rows, **options) for d in (decoder, other))  # type: ignore[arg-type]
         for parts, others in zip(known, expected, strict=True):
-            for here, there in zip(parts, others, strict=True):
-                np.testing.assert_allclose(here, there, atol=5e-3)
+            assert_same(parts, others, atol=5e-3)
     assert "fetch" not in gpu.calls
     choices = [[3, 4, 5], [6, 2]]
     one, two = (score_choices(d, [[1, 2]], choices).log_probs for d in (decoder, other))
     np.testing.assert_allclose(one, two, atol=5e-3)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(device_logits, "drawn_on_gpus", lambda: False)
-        for one, two in zip(score(decoder, rows), score(other, rows), strict=True):
-            np.testing.assert_allclose(one, two, atol=5e-3)
+        assert_same(score(decoder, rows), score(other, rows), atol=5e-3)
     assert "fetch" in gpu.calls
 
 
@@ -190,8 +188,7 @@ def test_the_session_and_the_kernels_share_a_stream(gpu, monkeypatch, graph, opt
     equal(ours, theirs)
     assert not {"synchronise", "fetch"} & set(gpu.calls)
     assert f"kernels on {handle}" in gpu.calls
-    for one, two in zip(score(decoder, [[1, 2, 3]]), score(other, [[1, 2, 3]]), strict=True):
-        np.testing.assert_allclose(one, two, atol=5e-3)
+    assert_same(score(decoder, [[1, 2, 3]]), score(other, [[1, 2, 3]]), atol=5e-3)
     assert session.numbers.count(None) == len(session.numbers)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 from helpers.kernels_under_test import Foreign, to_device, to_host
 
 from lite.kernels import (
@@ -34,9 +35,7 @@ if not cuda.is_available():
 
 
 def same(got: Any, expected: Any, rtol: float = 1e-6) -> None:
-    for one, other in zip(map(to_host, got), expected, strict=True):
-        assert one.dtype == other.dtype
-        np.testing.assert_allclose(one, other, rtol=rtol, atol=rtol)
+    assert_same(map(to_host, got), expected, rtol=rtol, atol=rtol, strict=True)
 
 
 # Blocks of few threads, so that small arrays have many tiles: in time, of sequences, the last ones not full.

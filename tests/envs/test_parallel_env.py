@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unmakeable
 from helpers.teams_env import Pair, Teams, counted_teams
 
@@ -47,9 +48,7 @@ def test_it_gives_what_they_give_one_after_the_other(env):
         serial = SerialEnv(2, MAKERS)
         assert env.set_seed(4) == serial.set_seed(4)
         td, wanted = env.rollout(9, **words), serial.rollout(9, **words)
-        assert set(td.keys(True, True)) == set(wanted.keys(True, True))
-        for key in wanted.keys(True, True):
-            np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
+        assert_same(td, wanted)
 
 
 def test_agents_that_alone_are_done_start_anew_one_by_one():
@@ -84,8 +83,7 @@ def test_transforms_around_it_change_observations(env):
     for words in ({}, {"break_when_any_done": False}, {"break_when_all_done": True}):
         td, wanted = (around(base).rollout(9, **words) for base in (env, SerialEnv(2, MAKERS)))
         assert td["next", "observation"].shape[-2:] == (1, 1)
-        for key in wanted.keys(True, True):
-            np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
+        assert_same(td, wanted)
 
 
 def test_entries_that_are_state_and_observation_restart():
@@ -100,9 +98,7 @@ def test_entries_that_are_state_and_observation_restart():
     finally:
         env.close()
     assert td["next", "step_count"][1, 0].ravel().tolist() == [1, 2, 3, 1, 2, 3, 1]
-    assert set(td.keys(True, True)) == set(wanted.keys(True, True))
-    for key in wanted.keys(True, True):
-        np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
+    assert_same(td, wanted)
 
 
 @pytest.mark.parametrize("make", [Teams, counted_teams])
@@ -117,8 +113,7 @@ def test_nodes_keep_their_batch_dimensions(make):
     finally:
         env.close()
     assert td["next", "agents"].batch_size == wanted["next", "agents"].batch_size == (2, 3, 7, 2)
-    for key in wanted.keys(True, True):
-        np.testing.assert_array_equal(td[key], wanted[key], err_msg=str(key))
+    assert_same(td, wanted)
 
 
 def test_a_failure_names_the_process():

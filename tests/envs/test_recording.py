@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 from helpers.cases import raises
+from helpers.compared import assert_same
 
 from lite.data import Composite, Unbounded
 from lite.envs import EnvError, GymEnv, GymWrapper
@@ -26,9 +27,7 @@ def test_it_is_the_same():
         ours, wanted = fast.rollout(60, **words), slow.rollout(60, **words)
         assert set(ours.keys(True, True)) == set(wanted.keys(True, True))
         assert (ours.shape, ours.names) == (wanted.shape, wanted.names)
-        for key in wanted.keys(True, True):
-            assert ours[key].dtype == wanted[key].dtype
-            np.testing.assert_array_equal(ours[key], wanted[key], err_msg=str(key))
+        assert_same(ours, wanted, strict=True)
         np.testing.assert_array_equal(*(env.reset()["observation"] for env in (fast, slow)))  # as many before
 
 
@@ -66,9 +65,7 @@ def test_a_policy_acts_as_in_steps_one_by_one():
         ours, wanted = found
         assert (ours.shape, ours.names, set(ours.keys())) == (wanted.shape, wanted.names, set(wanted.keys()))
         assert set(ours["next"].keys()) == set(wanted["next"].keys())
-        for key in wanted.keys(True, True):
-            assert ours[key].dtype == wanted[key].dtype
-            np.testing.assert_array_equal(ours[key], wanted[key], err_msg=str(key))
+        assert_same(ours, wanted, strict=True)
 
 
 def test_a_policy_that_writes_what_comes_next_takes_the_longer_way_from_there():

@@ -2,7 +2,7 @@
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -38,3 +38,27 @@ def assert_same_entries(ours: Any, theirs: Any, rtol: float = 1e-5) -> None:
         mine, other = ours.get(key), theirs.get(key).detach().numpy()
         assert (mine.dtype, mine.shape) == (other.dtype, other.shape), key
         np.testing.assert_allclose(mine, other, rtol=rtol, atol=rtol, err_msg=str(key))
+
+
+def assert_same(
+    got: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, strict: bool = False, where: str = ""
+) -> None:
+    """Two trees have the same keys and lengths, and the same or close arrays, of the same dtypes if `strict`.
+
+    A tree is an array, or a TensorDict, a dict or an iterable of trees. Batch sizes are the same, too.
+    """
+    options = {"rtol": rtol, "atol": atol, "strict": strict}
+    if hasattr(expected, "batch_size"):
+        assert got.batch_size == expected.batch_size, where
+        got, expected = (dict(td.items(True, True)) for td in (got, expected))
+    if isinstance(expected, dict):
+        assert got.keys() == expected.keys(), where
+        for key, value in expected.items():
+            assert_same(got[key], value, **options, where=f"{where}.{key}")
+    elif isinstance(expected, Iterable) and not hasattr(expected, "dtype") and not isinstance(expected, str):
+        for i, (one, other) in enumerate(zip(got, expected, strict=True)):
+            assert_same(one, other, **options, where=f"{where}[{i}]")
+    elif rtol or atol:
+        np.testing.assert_allclose(got, expected, rtol, atol, err_msg=where, strict=strict)
+    else:
+        np.testing.assert_array_equal(got, expected, err_msg=where, strict=strict)

@@ -39,11 +39,3 @@ def assert_entries(td: TensorDictBase, expected: list[Any]) -> None:
             np.testing.assert_allclose(got, value, rtol=1e-5, atol=1e-5, err_msg=str(key))
         else:
             np.testing.assert_array_equal(got, value, err_msg=str(key))
-
-
-def assert_same(a: TensorDictBase, b: TensorDictBase) -> None:
-    """Batch sizes, keys and values are equal."""
-    assert a.batch_size == b.batch_size
-    assert set(a.keys(True, True)) == set(b.keys(True, True))
-    for key in a.keys(True, True):
-        np.testing.assert_array_equal(a.get(key), b.get(key), err_msg=str(key))

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from helpers.cases import noting
+from helpers.compared import assert_same
 
 from lite import TensorDict, jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
@@ -125,10 +126,9 @@ def _check_values(case: Case) -> None:
     given = [x for x in short if x is not None]
     feeds = dict(zip([value.name for value in session.get_inputs()], given, strict=True))
     found = module_of(case)(*given)
-    for mine, other in zip(
-        found if isinstance(found, tuple) else (found,), session.run(None, feeds), strict=True
-    ):
-        np.testing.assert_allclose(mine, other, 1e-4, 1e-5)
+    assert_same(
+        found if isinstance(found, tuple) else (found,), session.run(None, feeds), rtol=1e-4, atol=1e-5
+    )
 
 
 def _floats(found: Any) -> list[Any]:

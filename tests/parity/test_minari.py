@@ -6,6 +6,7 @@ import minari
 import numpy as np
 import pytest
 from gymnasium import spaces
+from helpers.compared import assert_same
 from minari import data_collector
 from torchrl.data.datasets import MinariExperienceReplay as TheirReplay
 
@@ -133,10 +134,7 @@ def test_all_formats_give_the_same(home, tmp_path, data_format):
         found.append(minari_to_memmap(home / "lite" / f"{kind}-v0", tmp_path / kind))
     one, other = found
     assert one.batch_size == other.batch_size == (12,)
-    assert set(one.keys(True, True)) == set(other.keys(True, True))
-    for key in one.keys(True, True):
-        assert one[key].dtype == other[key].dtype, key
-        np.testing.assert_array_equal(one[key], other[key])
+    assert_same(one, other, strict=True)
 
 
 def test_others_open_the_folder(home, tmp_path):

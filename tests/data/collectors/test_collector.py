@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.cases import raises
+from helpers.compared import assert_same
 from helpers.data.environments import Counting, NativeCounting, Spaces, makers
 
 from lite import TensorDict, enable_grad, nn
@@ -23,12 +24,6 @@ KEYS = {
 
 def cartpoles(count=2, **keywords):
     return gymnasium.make_vec("CartPole-v1", count, vectorization_mode="sync", **keywords)
-
-
-def same(ours, other):
-    assert set(ours.keys(True, True)) == set(other.keys(True, True))
-    for key in ours.keys(True, True):
-        np.testing.assert_array_equal(ours[key], other[key], err_msg=str(key))
 
 
 def test_layout():
@@ -84,7 +79,7 @@ def test_values_are_collected_where_gradients_are_recorded():
     with enable_grad():
         recorded = run()
     for ours, other in zip(recorded, plain, strict=True):
-        same(ours, other)
+        assert_same(ours, other)
 
 
 def test_a_batch_is_good_until_the_next_but_one():
@@ -96,12 +91,12 @@ def test_a_batch_is_good_until_the_next_but_one():
     data = iter(run())
     first = next(data)
     second = next(data)
-    same(first, copies[0])
+    assert_same(first, copies[0])
     first["extra"] = np.zeros(first.shape)  # leaves no trace
     first["done"][:] = True
     third = next(data)
-    same(second, copies[1])
-    same(third, copies[2])
+    assert_same(second, copies[1])
+    assert_same(third, copies[2])
     assert np.shares_memory(first["observation"], third["observation"])
     assert not np.shares_memory(first["observation"], second["observation"])
 
@@ -117,7 +112,7 @@ def test_seeds():
         for seed in (5, 5, 6)
     ]
     for one, two in zip(*runs[:2], strict=True):
-        same(one, two)
+        assert_same(one, two)
     assert (runs[0][0]["observation"] != runs[2][0]["observation"]).any()
     # An environment has the seed after the one before it.
     np.testing.assert_array_equal(runs[0][0]["observation"][1, 0], runs[2][0]["observation"][0, 0])
@@ -134,7 +129,7 @@ def test_vectors_that_step_as_one_take_a_seed():
         return Collector(env, frames_per_batch=300, total_frames=300, seed=3)
 
     one, two = run().next(), run().next()
-    same(one, two)
+    assert_same(one, two)
     mask = one["collector", "mask"]
     assert not mask.all()
     done = one["next", "terminated"][..., 0]
@@ -370,7 +365,7 @@ def test_resuming():
         runs.append(list(other))
     assert [td.numel() for td in runs[0]] == [20, 20]
     for one, two in zip(*runs, strict=True):
-        same(one, two)
+        assert_same(one, two)
     rest = runs[0]
     assert rest[0]["collector", "traj_ids"].min() > before[-1]["collector", "traj_ids"].max()
     assert (rest[0]["step_count"][:, 0] == 0).all()
@@ -449,5 +444,4 @@ def test_a_copy_goes_on_by_itself(copied):
     for _ in range(2):
         a, b = collector.next(), other.next()
         assert a["next", "done"].any()
-        for key in a.keys(True, True):
-            np.testing.assert_array_equal(a[key], b[key])
+        assert_same(a, b)

@@ -5,6 +5,7 @@ import os
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 from helpers.data.minari_files import episode, nothing_written, write
 
 from lite import TensorDict
@@ -37,8 +38,7 @@ def test_layout(tmp_path):
         ("next", "terminated"), ("next", "truncated"),
     }  # fmt: skip
     again = TensorDict.load_memmap(tmp_path / "out")
-    for key in td.keys(True, True):
-        np.testing.assert_array_equal(again[key], td[key])
+    assert_same(again, td)
 
 
 def test_nested_entries_and_infos(tmp_path):
@@ -90,8 +90,7 @@ def test_in_pieces(tmp_path, monkeypatch):
     expected = minari_to_memmap(source, tmp_path / "whole")
     monkeypatch.setattr(conversion, "PIECE", 100)
     td = minari_to_memmap(source, tmp_path / "pieces")
-    for key in td.keys(True, True):
-        np.testing.assert_array_equal(td[key], expected[key])
+    assert_same(td, expected)
 
 
 def test_episodes_that_are_not_like_that(tmp_path):

@@ -5,7 +5,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.multistep_vectors import assert_entries, assert_same, build, cases
+from helpers.compared import assert_same
+from helpers.multistep_vectors import assert_entries, build, cases
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.multistep_vectors import as_key, assert_entries, assert_same, build, cases
+from helpers.compared import assert_same
+from helpers.multistep_vectors import as_key, assert_entries, build, cases
 
 from lite import TensorDict
 from lite.data import MultiStep
@@ -73,9 +74,7 @@ def test_zero_steps_change_no_entry():
     td.set(("next", "count"), np.arange(24).reshape(3, 8))
     td.set(("next", "reward"), np.arange(24).reshape(3, 8, 1))  # integers stay integers
     out = MultiStep(0.9, 0)(td)
-    for key in td.keys(True, True):
-        np.testing.assert_array_equal(out.get(key), td.get(key))
-        assert out.get(key).dtype == td.get(key).dtype
+    assert_same(out.select(*td.keys(True, True)), td, strict=True)
     assert out["next", "original_reward"] is td["next", "reward"]
     assert (out["steps_to_next_obs"] == 1).all()
     np.testing.assert_allclose(out["gamma"], 0.9, rtol=1e-6)

@@ -1,6 +1,6 @@
 import numpy as np
 import pytest
-from helpers.multistep_vectors import assert_same
+from helpers.compared import assert_same
 
 from lite import LazyStackedTensorDict, TensorDict
 from lite.data import split_trajectories

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 
 import lite.kernels as k
 from lite.kernels.backends.jit import _quiet
@@ -31,9 +32,7 @@ def both(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], tuple
 
 def same(pair: tuple[Any, Any], tolerance: float = 1e-5) -> None:
     compiled, plain = (result if isinstance(result, tuple) else (result,) for result in pair)
-    for one, other in zip(compiled, plain, strict=True):
-        assert one.dtype == other.dtype
-        np.testing.assert_allclose(other, one, tolerance, tolerance)
+    assert_same(plain, compiled, rtol=tolerance, atol=tolerance, strict=True)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

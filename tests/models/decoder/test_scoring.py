@@ -5,6 +5,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 from helpers.models.real_models import open_model
 from numpy.typing import NDArray
 
@@ -101,8 +102,7 @@ def test_chunks_do_not_matter(decoder, rng, monkeypatch):
     rows = [rng.integers(0, 512, length) for length in (13, 12, 25, 1, 5)]
     want = score(decoder, rows)
     monkeypatch.setattr("lite.models.decoder.decoder.MAX_CHUNK", 5)
-    for got, row in zip(score(decoder, rows), want, strict=True):
-        np.testing.assert_allclose(got, row, atol=tolerance(decoder), rtol=0)
+    assert_same(score(decoder, rows), want, rtol=0, atol=tolerance(decoder))
 
 
 def test_full_logits_are_those_each_token_was_drawn_from(decoder, rng):
@@ -163,7 +163,4 @@ def test_equal_lengths_on_a_real_graph() -> None:
         np.testing.assert_allclose(values, score(decoder, [row])[0], atol=1e-5)
         np.testing.assert_allclose(values, padded, atol=1e-5)
         assert values[0] == 0
-    for one, other in zip(
-        full_logits(decoder, rows, equal_lengths=True), full_logits(decoder, rows), strict=True
-    ):
-        np.testing.assert_allclose(one, other, atol=1e-4)
+    assert_same(full_logits(decoder, rows, equal_lengths=True), full_logits(decoder, rows), atol=1e-4)

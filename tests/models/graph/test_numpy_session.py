@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 from helpers.models.real_models import MODELS
 from helpers.recurrent_policy import PATH, inputs
 from numpy.typing import NDArray
@@ -42,10 +43,7 @@ def test_a_policy_gives_what_it_gives_on_onnxruntime() -> None:
     assert (ours.in_keys, ours.out_keys, ours.runtime) == (theirs.in_keys, theirs.out_keys, "numpy")
     for rows in ((3,), (2, 2), (0,)):
         given = [np.broadcast_to(x[:1], (*rows, *x.shape[1:])) for x in inputs(1)]
-        for got, want in zip(ours(*given), theirs(*given), strict=True):
-            assert got.dtype == want.dtype
-            assert got.shape == want.shape
-            np.testing.assert_allclose(got, want, atol=1e-6)
+        assert_same(ours(*given), theirs(*given), atol=1e-6, strict=True)
     import pickle
 
     again = pickle.loads(pickle.dumps(ours))

@@ -32,8 +32,7 @@ def test_ragged_rows_keep_their_lengths() -> None:
     tokens = ragged(Tokens, {"full": rows}, (2, 2))
     assert tokens.batch_size == (2, 2)
     got = rows_of(tokens.get("full", as_list=True), 2)
-    for row, want in zip(got, rows, strict=True):
-        np.testing.assert_array_equal(row, want)
+    np.testing.assert_equal(got, rows)
     empty = ragged(Tokens, {"full": rows[:0]}, (0, 3))
     assert empty.batch_size == (0, 3)
     assert empty.full.shape == (0, 3, 0)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 from helpers.models.prompts import Make, text_td
 from helpers.models.real_models import EXPECTED, MODELS
 from helpers.waiting import LONG
@@ -42,8 +43,7 @@ def test_results_are_those_of_one_session() -> None:
     for options in ({}, {"do_sample": False}):
         want, got = (said_with(w, options) for w in (one, three))
         assert got[0] == want[0]
-        for row, other in zip(got[1], want[1], strict=True):
-            np.testing.assert_allclose(row, other, atol=2e-5)
+        assert_same(got[1], want[1], atol=2e-5)
     samples = {"num_samples": 2, "pad_output": True}
     want, got = said(make(**samples)), said(make(sessions=2, **samples))
     assert got[0] == want[0]
@@ -68,8 +68,7 @@ def test_every_export_generates_and_scores_on_several_sessions(name: str) -> Non
     alone = policy.get_new_version(generate=False, inplace=False, sessions=1)
     spread = policy.get_new_version(generate=False, inplace=False)
     want, got = (w(td).get(("log_probs", "full"), as_list=True) for w in (alone, spread))
-    for row, other in zip(got, want, strict=True):
-        np.testing.assert_allclose(row, other, atol=1e-4)
+    assert_same(got, want, atol=1e-4)
 
 
 def test_callers_of_different_threads_run_at_the_same_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
+from helpers.compared import assert_same
 from helpers.models.real_models import MODELS
 from helpers.tiers import standing_for_all
 from helpers.waiting import LONG
@@ -57,9 +58,7 @@ def test_it_writes_what_the_wrapper_writes(mode: str, padded: bool) -> None:
     assert set(td.keys(True)) == before
     assert set(ours.keys(True, True)) == set(theirs.keys(True, True))
     for key in (("tokens", "full"), ("masks", "all_attention_mask"), ("log_probs", "full")):
-        for a, b in zip(rows(ours, *key), rows(theirs, *key), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-4)
-            assert a.dtype == b.dtype
+        assert_same(rows(ours, *key), rows(theirs, *key), atol=1e-4, strict=True)
 
 
 def test_losses_read_the_log_probs_that_it_writes() -> None:
@@ -163,8 +162,7 @@ def test_a_step_of_grpo_is_a_graph() -> None:
         now = scored["log_probs", "full"][said]
         with params.to_module(policy):
             np.testing.assert_allclose(policy.token_log_probs(given)[given["mask"]], now, atol=1e-4)
-    for key in known.keys(True, True):
-        np.testing.assert_allclose(params[key], known[key], atol=1e-3)
+    assert_same(params, known, atol=0.001)
     assert len(step._kept) == 1
 
 
@@ -180,8 +178,7 @@ def test_a_graph_of_a_step_whose_embeddings_and_output_matrix_have_4_bits() -> N
     step = value_and_grad(loss)
     (value, grads), (want, known) = lite.jit(step, threads=1)(params, given), step(params, given)
     np.testing.assert_allclose(value, want, rtol=1e-5)
-    for key in known.keys(True, True):
-        np.testing.assert_allclose(grads[key], known[key], rtol=1e-3, atol=1e-5)
+    assert_same(grads, known, rtol=0.001, atol=1e-05)
 
 
 def learn(policy: Any, out: TensorDict, steps: int = 3) -> None:

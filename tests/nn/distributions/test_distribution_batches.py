@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, noting, raises
+from helpers.compared import assert_same
 
 from lite import TensorDict
 from lite.nn import distributions as d
@@ -104,17 +105,6 @@ def test_the_table_has_every_distribution() -> None:
     }
 
 
-def leaves(value: Any) -> list[Any]:
-    """Arrays, also those of a TensorDict."""
-    return list(value.values(True, True)) if isinstance(value, TensorDict) else [np.asarray(value)]
-
-
-def assert_equal(got: Any, expected: Any) -> None:
-    for mine, other in zip(leaves(got), leaves(expected), strict=True):
-        assert mine.shape == other.shape
-        np.testing.assert_array_equal(mine, other)
-
-
 def looked_up(dist: Any, name: str) -> Any:
     """A property or what a method gives, or the class of its error."""
     try:
@@ -146,15 +136,15 @@ def test_expanded_distributions_are_those_of_expanded_parameters() -> None:
                 if isinstance(other, type):
                     assert one is other
                 else:
-                    assert_equal(one, other)
+                    assert_same(one, other)
             if name == "LogProbDistribution":
-                assert_equal(got.log_prob(np.zeros((*shape, 4))), expected.log_prob(np.zeros((*shape, 4))))
+                assert_same(got.log_prob(np.zeros((*shape, 4))), expected.log_prob(np.zeros((*shape, 4))))
                 continue
             value = expected.sample((2,), rng=0)
-            assert_equal(got.sample((2,), rng=0), value)
+            assert_same(got.sample((2,), rng=0), value)
             if name == "LLMMaskedCategorical":
                 value = value[0]
-            assert_equal(got.log_prob(value), expected.log_prob(value))
+            assert_same(got.log_prob(value), expected.log_prob(value))
 
 
 def test_expanding_copies_nothing_and_leaves_the_distribution_as_it_was() -> None:
@@ -175,7 +165,7 @@ def test_expanding_copies_nothing_and_leaves_the_distribution_as_it_was() -> Non
 def test_a_seed_gives_a_row_its_draws_whatever_comes_after_it(name: str) -> None:
     p = parameters()
     part = {key: value[:2] for key, value in p.items()}
-    assert_equal(MAKE[name](p).sample(rng=3)[:2], MAKE[name](part).sample(rng=3))
+    assert_same(MAKE[name](p).sample(rng=3)[:2], MAKE[name](part).sample(rng=3))
 
 
 @each_case(

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 from helpers.graphs import flat, numbers, open_graph, operators_of, run_graph
 
 from lite import nn
@@ -30,8 +31,7 @@ def test_states_go_in_and_out(kind: Any, bias: bool, bidirectional: bool, tmp_pa
         hx = tuple(numbers(count, rows, 4, seed=i) for i in (1, 2))
         want = flat(layer(x, hx if kind is nn.LSTM else hx[0]))
         given = [x, *hx] if kind is nn.LSTM else [x, hx[0]]
-        for got, wanted in zip(run_graph(session, given), want, strict=True):
-            np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-5, strict=True)
+        assert_same(run_graph(session, given), want, rtol=1e-5, atol=1e-5, strict=True)
 
 
 @pytest.mark.parametrize("layer", [nn.LSTM(3, 4, proj_size=2), nn.GRU(3, 4, dtype=np.float64)], ids=repr)
@@ -42,8 +42,7 @@ def test_what_has_no_operator_is_a_loop(layer: Any, tmp_path: Path) -> None:
     session = open_graph(path)
     for time, rows in ((1, 1), (9, 8)):
         x = numbers(time, rows, 3, dtype=x.dtype)
-        for got, want in zip(run_graph(session, [x]), flat(layer(x)), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
+        assert_same(run_graph(session, [x]), flat(layer(x)), rtol=1e-5, atol=1e-5, strict=True)
 
 
 def test_errors_are_those_of_the_layer(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
+from helpers.compared import assert_same
 from helpers.graphs import flat, numbers, open_graph, resized, run_graph
 from helpers.layer_cases import CASES, TITLES, Case
 
@@ -108,8 +109,7 @@ def test_every_layer(case: Case, tmp_path: Path) -> None:
                 if x.dtype.kind == "f" and x.size:
                     x.flat[x.size // 2] = np.nan
         expected = flat(call(net, given))
-        for got, want in zip(run_graph(session, given), expected, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
+        assert_same(run_graph(session, given), expected, rtol=1e-5, atol=1e-5, strict=True)
 
 
 def test_every_layer_is_tested() -> None:
@@ -157,8 +157,7 @@ def test_scales(net: Any, tmp_path: Path) -> None:
     session = open_graph(net.to_onnx(tmp_path / "net.onnx", numbers(5, 4)))
     for rows in (1, 3, 0):
         x = numbers(rows, 4)
-        for got, want in zip(run_graph(session, [x]), flat(net(x)), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6, strict=True)
+        assert_same(run_graph(session, [x]), flat(net(x)), rtol=1e-5, atol=1e-6, strict=True)
 
 
 @pytest.mark.parametrize("opset", [20, 25])
@@ -168,8 +167,7 @@ def test_versions_of_the_operators(opset: int, tmp_path: Path) -> None:
         net, (arrays, call) = case.make(nn).eval(), arrays_in(case)
         options = {"kwargs": case.call_options(), "dynamic_axes": {}, "opset": opset}
         session = open_graph(net.to_onnx(tmp_path / "net.onnx", *case.arrays(), **options))
-        for got, want in zip(run_graph(session, arrays), flat(call(net, arrays)), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+        assert_same(run_graph(session, arrays), flat(call(net, arrays)), rtol=1e-5, atol=1e-5)
 
 
 # -- names, states, options --------------------------------------------------------------------------------

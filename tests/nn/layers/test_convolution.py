@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
+from helpers.compared import assert_same
 
 from lite import grad, nn, value_and_grad, vmap
 from lite.kernels import backend
@@ -71,8 +72,7 @@ def test_large_ones_run_compiled(rng: np.random.Generator, monkeypatch: Any, sha
     monkeypatch.setattr(large_arrays, "_MUCH", 0)
     seen = []
     monkeypatch.setattr(convolution, "_run", lambda *given, run=convolution._run: seen.append(run(*given)))
-    for a, b in zip(found(), expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    assert_same(found(), expected, rtol=1e-4, atol=1e-5)
     # Twice forward and once back; nothing where there is no compiler and no library.
     assert len(seen) == (0 if backend() == "numpy" else 3)
     mapped = vmap(grad(lambda w, x: layer._convolved(x, w, None).sum()), (None, 0))(layer.weight.data, x)
@@ -93,8 +93,7 @@ def test_large_transposes_run_compiled(rng: np.random.Generator, monkeypatch: An
     monkeypatch.setattr(large_arrays, "_MUCH", 0)
     how = layers._compiled_transpose
     monkeypatch.setattr(layers, "_compiled_transpose", lambda *given: seen.append(how(*given)) or seen[-1])
-    for a, b in zip(found(), expected, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4)
+    assert_same(found(), expected, rtol=1e-3, atol=1e-4)
     assert sum(each is not None for each in seen) == (0 if backend() == "numpy" else 2)
 
 

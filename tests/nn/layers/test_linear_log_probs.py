@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers.cases import noting
 from helpers.central_differences import CHECKS, Case
+from helpers.compared import assert_same
 from helpers.vmap_cases import Spec
 
 import lite
@@ -56,8 +57,7 @@ def test_a_quantized_matrix_is_a_constant() -> None:
 
     for places in ((0,), (0, 1)):
         got, expected = (grad(loss, places)(x, bias, w) for w in (Rows(), WEIGHT.astype(np.float32)))
-        for one, other in zip(got, expected, strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
+        assert_same(got, expected, rtol=1e-5, atol=1e-6)
     np.testing.assert_allclose(
         lite.jacrev(lambda x: F.linear_log_probs(x, Rows(), IDS))(x),
         lite.jacrev(lambda x: F.linear_log_probs(x, WEIGHT.astype(np.float32), IDS))(x),
@@ -139,8 +139,7 @@ def test_as_a_graph() -> None:
         fn(*args) for fn in (value_and_grad(loss, (0, 1)), lite.jit(value_and_grad(loss, (0, 1))))
     )
     np.testing.assert_allclose(got[0], expected[0], rtol=1e-5)
-    for one, other in zip(got[1], expected[1], strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-6)
+    assert_same(got[1], expected[1], rtol=1e-4, atol=1e-6)
 
 
 def test_errors() -> None:

@@ -6,6 +6,7 @@ import pickle
 import numpy as np
 import pytest
 from helpers.cases import noting
+from helpers.compared import assert_same
 
 from lite import nn
 
@@ -35,11 +36,6 @@ def cases():
 
         rng = np.random.default_rng(0)
         yield make, [rng.normal(size=shape).astype(np.float32) for shape in shapes]
-
-
-def assert_same(one, two):
-    for x, y in zip(flat(one), flat(two), strict=True):
-        np.testing.assert_array_equal(x, y)
 
 
 def test_seeds():

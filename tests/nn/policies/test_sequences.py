@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 
 from lite import TensorDict, jacrev, jit, nn, value_and_grad
 from lite.nn.policies.sequences import run_sequences, run_steps
@@ -65,8 +66,7 @@ def test_a_graph_to_which_the_beginnings_are_inputs(name: str, given: bool) -> N
         want, (by_params, *by_others) = run(params, X, starts, states)
         got, (of_params, *of_others) = step(params, X, starts, states)
         np.testing.assert_allclose(got, want)
-        for mine, other in zip(of_params.values(), by_params.values(), strict=True):
-            np.testing.assert_allclose(mine, other, atol=1e-12)
+        assert_same(of_params.values(), by_params.values(), atol=1e-12)
         of_x, *of_states = of_others
         by_x, *by_states = by_others
         np.testing.assert_allclose(of_x, by_x, atol=1e-12)
@@ -85,8 +85,7 @@ def test_jacobians_of_a_graph_with_beginnings() -> None:
         return jacrev(lambda x, h: run_sequences(layer, x, (h, c), starts)[0][:, -1], argnums=(0, 1))(x, h)
 
     want = jacobian(inputs, starts, *states)
-    for mine, other in zip(jit(jacobian)(inputs, starts, *states), want, strict=True):
-        np.testing.assert_allclose(mine, other, atol=1e-12)
+    assert_same(jit(jacobian)(inputs, starts, *states), want, atol=1e-12)
 
 
 def test_two_directions_in_a_graph() -> None:
