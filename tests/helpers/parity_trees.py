@@ -4,48 +4,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
+import tensordict
+import torch
+from parity.compare import LITE, TORCH, Side
 
 import lite
-
-torch = pytest.importorskip("torch", reason="needs the parity extra")
-tensordict = pytest.importorskip("tensordict", reason="needs the parity extra")
 
 
 def array(shape: tuple[int, ...], seed: int, dtype: str = "int64") -> np.ndarray[Any, Any]:
     """Distinct values, so that a misplaced row shows."""
     size = int(np.prod(shape))
     return (np.arange(size) + 1000 * seed).reshape(shape).astype(dtype)
-
-
-class Side:
-    """One of the two libraries under common names."""
-
-    def __init__(self, library: Any, leaf: Callable[[Any], Any]) -> None:
-        self.library = library
-        self.leaf = leaf
-
-    def build(self, tree: Any) -> Any:
-        """Build from ("dense", batch_size, entries) or ("lazy", dim, [trees])."""
-        kind, size, content = tree
-        if kind == "lazy":
-            return self.library.LazyStackedTensorDict(*map(self.build, content), stack_dim=size)
-        entries = {key: self.value(value) for key, value in content.items()}
-        return self.library.TensorDict(entries, batch_size=size)
-
-    def value(self, value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            return self.leaf(value)
-        return self.build(value) if isinstance(value, tuple) and value[0] in ("dense", "lazy") else value
-
-    def index(self, index: Any) -> Any:
-        if isinstance(index, tuple):
-            return tuple(self.index(item) for item in index)
-        return self.leaf(index) if isinstance(index, np.ndarray) else index
-
-
-LITE = Side(lite, lambda value: value.copy())
-TORCH = Side(tensordict, lambda value: torch.from_numpy(value.copy()))
 
 
 def plain(value: Any) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import tensordict
 import torch
+from parity.outcomes import assert_agree
 
 import lite
 
@@ -31,16 +32,25 @@ class Side:
         self.lib = lib
         self.leaf = leaf
 
-    def build(self, tree: dict[str, Any]) -> Any:
-        """Build from {"batch_size": ..., "entries": {...}, "names": ..., "lock": ...}."""
+    def build(self, tree: Any) -> Any:
+        """Build from {"batch_size": ..., "entries": {...}, "names": ..., "lock": ...}, or from a tuple.
+
+        That is ("dense", batch_size, entries) or ("lazy", dim, [trees]).
+        """
+        if isinstance(tree, tuple):
+            kind, size, content = tree
+            if kind == "lazy":
+                return self.lib.LazyStackedTensorDict(*map(self.build, content), stack_dim=size)
+            tree = {"batch_size": size, "entries": content}
         entries = {key: self.value(value) for key, value in tree["entries"].items()}
         td = self.lib.TensorDict(entries, batch_size=tree["batch_size"], names=tree.get("names"))
         return td.lock_() if tree.get("lock") else td
 
     def value(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
-            return self.leaf(value.copy())
-        return self.build(value) if isinstance(value, dict) and "entries" in value else value
+            return self.leaf(value)
+        kind = value[:1] if isinstance(value, tuple) else value if isinstance(value, dict) else ()
+        return self.build(value) if kind in (("dense",), ("lazy",)) or "entries" in kind else value
 
     def index(self, index: Any) -> Any:
         if isinstance(index, tuple):
@@ -48,8 +58,8 @@ class Side:
         return self.leaf(index) if isinstance(index, np.ndarray) else index
 
 
-LITE = Side(lite, lambda value: value)
-TORCH = Side(tensordict, torch.from_numpy)
+LITE = Side(lite, np.copy)
+TORCH = Side(tensordict, lambda value: torch.from_numpy(value.copy()))
 
 
 def plain(value: Any, nested: bool = False) -> Any:
@@ -89,26 +99,6 @@ def _is_empty(item: Any) -> bool:
     return isinstance(item, dict) and item.get("entries") == {}
 
 
-def assert_same(got: Any, expected: Any, where: str = "") -> None:
-    """Compare two plain results; arrays within float32 accuracy, everything else exactly."""
-    if isinstance(expected, dict):
-        assert isinstance(got, dict), f"{where}: {got!r} is no {expected!r}"
-        assert list(got) == list(expected), f"{where}: keys {list(got)} against {list(expected)}"
-        for key in expected:
-            assert_same(got[key], expected[key], f"{where}/{key}")
-    elif isinstance(expected, np.ndarray):
-        assert isinstance(got, np.ndarray), f"{where}: {got!r}"
-        assert (got.dtype, got.shape) == (expected.dtype, expected.shape), where
-        np.testing.assert_allclose(got, expected, rtol=2e-5, atol=1e-6, err_msg=where)
-    elif isinstance(expected, list):
-        assert isinstance(got, list), f"{where}: {got!r} against {expected!r}"
-        assert len(got) == len(expected), f"{where}: {got!r} against {expected!r}"
-        for i, (a, b) in enumerate(zip(got, expected, strict=True)):
-            assert_same(a, b, f"{where}[{i}]")
-    else:
-        assert got == expected, f"{where}: {got!r} against {expected!r}"
-
-
 def outcome(action: Callable[[], Any]) -> tuple[Any, str | None]:
     """What an action gives, and the class of the error it raises."""
     try:
@@ -121,7 +111,7 @@ def assert_outcomes(got: tuple[Any, str | None], expected: tuple[Any, str | None
     """Both gave the same result, or both raised an error of the same meaning."""
     assert (got[1] is None) == (expected[1] is None), f"{where}: lite {got}, tensordict {expected}"
     if got[1] is None:
-        assert_same(plain(got[0]), plain(expected[0]), where)
+        assert_agree(plain(got[0]), plain(expected[0]), where, rtol=2e-5)
     else:
         pair = (got[1], expected[1])
         assert got[1] == expected[1] or pair in SAME_ERRORS, (

@@ -29,9 +29,10 @@ class Lib:
     def __init__(self, base: Any, nn: Any, tdnn: Any, array: Any) -> None:
         self.base, self.nn, self.tdnn, self.array = base, nn, tdnn, array
         self.TD, self.Mod, self.Seq = base.TensorDict, tdnn.TensorDictModule, tdnn.TensorDictSequential
+        self.parameter = nn.Parameter
 
     def zeros(self, *shape: int) -> Any:
-        return self.ones(*shape) * 0
+        return self.array(np.zeros(shape, np.float32))
 
     def arange(self, size: int) -> Any:
         return self.array(np.arange(size, dtype=np.float32))
@@ -40,7 +41,7 @@ class Lib:
         return self.array(np.ones(shape, dtype))
 
     def is_param(self, value: Any) -> bool:
-        return isinstance(value, self.nn.Parameter)
+        return isinstance(value, self.parameter)
 
 
 LITE = Lib(lite, lite.nn, lite.nn, lambda a: a)
@@ -89,9 +90,9 @@ def tree(lib: Lib, td: Any) -> Any:
     return tuple(td.batch_size), td.is_locked, found
 
 
-def agree(function: Any) -> Any:
+def agree(function: Any, *args: Any) -> Any:
     """What lite gives, which is what the reference does, or an error of the same class."""
-    mine, theirs = (outcome(function, lib) for lib in LIBS)
+    mine, theirs = (outcome(function, lib, *args) for lib in LIBS)
     assert_agree(mine, theirs)
     return mine
 

@@ -33,22 +33,23 @@ def outcome(case: Callable[..., Any], *args: Any) -> Any:
         return type(error)
 
 
-def assert_agree(got: Any, expected: Any, where: str = "") -> None:
+def assert_agree(got: Any, expected: Any, where: str = "", rtol: float = 1e-5) -> None:
     """Two outcomes are alike: keys in order, classes, dtypes and shapes, and close numbers."""
     if isinstance(got, type) or isinstance(expected, type):
         assert got is expected, (where, got, expected)
         return
-    assert type(got) is type(expected), (where, got, expected)
+    both = isinstance(got, np.ndarray) and isinstance(expected, np.ndarray)
+    assert both or type(got) is type(expected), (where, got, expected)
     if isinstance(got, dict):
         assert list(got) == list(expected), where
         for key in got:
-            assert_agree(got[key], expected[key], f"{where}.{key}")
+            assert_agree(got[key], expected[key], f"{where}.{key}", rtol)
     elif isinstance(got, list | tuple):
         assert len(got) == len(expected), (where, got, expected)
         for i, (one, other) in enumerate(zip(got, expected, strict=True)):
-            assert_agree(one, other, f"{where}[{i}]")
-    elif isinstance(got, np.ndarray):
+            assert_agree(one, other, f"{where}[{i}]", rtol)
+    elif both:
         assert (got.dtype, got.shape) == (expected.dtype, expected.shape), where
-        np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-6, err_msg=where)
+        np.testing.assert_allclose(got, expected, rtol=rtol, atol=1e-6, err_msg=where)
     else:
         assert got == expected, (where, got, expected)

@@ -250,7 +250,7 @@ OBJECTS = {
 @each_case("name", OBJECTS)
 @each_case("options", [{}, {"auto_batch_size": True}], ids=["", "auto"])
 def test_from_any(name, options):
-    same(lambda side: side.library.TensorDict.from_any(OBJECTS[name](side.value(X)), **options))
+    same(lambda side: side.lib.TensorDict.from_any(OBJECTS[name](side.value(X)), **options))
 
 
 @each_case(
@@ -266,13 +266,13 @@ def test_from_list(second, options):
     def rows(side):
         return [{key: side.value(value) for key, value in row.items()} for row in ({"a": X}, second)]
 
-    same(lambda side: side.library.TensorDict.from_list(rows(side), **options))
+    same(lambda side: side.lib.TensorDict.from_list(rows(side), **options))
 
 
 def test_structured_arrays():
     rows = np.array([(1, (2.0, [1, 2]))] * 3, [("a", "i8"), ("n", [("f", "f8"), ("v", "i8", (2,))])])
     for options in ({}, {"auto_batch_size": True}):
-        same(lambda side, o=options: side.library.TensorDict.from_struct_array(rows.copy(), **o))
+        same(lambda side, o=options: side.lib.TensorDict.from_struct_array(rows.copy(), **o))
     ours = TensorDict.from_struct_array(rows).to_struct_array()
     theirs = tensordict.TensorDict.from_struct_array(rows.copy()).to_struct_array()
     assert ours.dtype == theirs.dtype
@@ -295,7 +295,7 @@ def test_pytrees_come_back_equal(tree):
         return value.tolist()
 
     assert form(ours) == form(theirs)
-    same(lambda side: side.library.TensorDict.from_pytree(tree(side.value(X))).get("missing"))
+    same(lambda side: side.lib.TensorDict.from_pytree(tree(side.value(X))).get("missing"))
 
 
 OPTIONS = [

@@ -54,7 +54,7 @@ def test_padding_in_place(data):
 
     def padded(side):
         td = side.build(tree)
-        td = side.library.TensorDict({"m": td}, batch_size=td.batch_size[:1]) if inside else td
+        td = side.lib.TensorDict({"m": td}, batch_size=td.batch_size[:1]) if inside else td
         node = td.get("m") if inside else None
         out = td.pad(counts[:2] if inside else counts, 5, inplace=True)
         return [out is td, not inside or out.get("m") is node, out]
@@ -109,10 +109,10 @@ def _row(value):
 
 
 BAD = {
-    "no items": lambda side: side.library.lazy_stack([]),
+    "no items": lambda side: side.lib.lazy_stack([]),
     "different ndim": lambda side: side.build(("lazy", 0, [("dense", (), {}), ("dense", (1,), {})])),
-    "different devices": lambda side: side.library.lazy_stack(
-        [side.library.TensorDict({}), side.library.TensorDict({}, device="cpu")]
+    "different devices": lambda side: side.lib.lazy_stack(
+        [side.lib.TensorDict({}), side.lib.TensorDict({}, device="cpu")]
     ),
     "missing key": lambda side: side.build(ROW)["missing"],
     "ragged": lambda side: side.build(ROW)["b"],
@@ -124,9 +124,9 @@ BAD = {
     "wrong size": lambda side: side.build(ROW).set("x", side.leaf(np.zeros(3))),
     "out of range": lambda side: side.build(ROW)[2],
     "locked": lambda side: side.build(ROW).lock_().set("x", side.leaf(np.zeros(2))),
-    "locked append": lambda side: side.build(ROW).lock_().append(side.library.TensorDict({})),
+    "locked append": lambda side: side.build(ROW).lock_().append(side.lib.TensorDict({})),
     "unlock part": lambda side: side.build(ROW).lock_()[0].unlock_(),
-    "append other size": lambda side: side.build(ROW).append(side.library.TensorDict({}, [2])),
+    "append other size": lambda side: side.build(ROW).append(side.lib.TensorDict({}, [2])),
     "batch size": lambda side: setattr(side.build(ROW), "batch_size", [1]),
     "view": lambda side: side.build(GRID).view(3, 2),
 }
@@ -171,7 +171,7 @@ def combined(function, trees, dim, names=False):
         if names:
             for td in tds:
                 td.names = ["x", "y", "z"][: td.ndim]
-        return getattr(side.library.TensorDict, function)(tds, dim)
+        return getattr(side.lib.TensorDict, function)(tds, dim)
 
     return action
 
@@ -187,22 +187,22 @@ def test_stacks_of_different(data, function):
 @each_case("function", ["stack", "cat"])
 @compared
 def test_promotion(side, dtypes, function):
-    tds = [side.library.TensorDict({"a": side.leaf(np.ones(2, dtype))}, [2]) for dtype in dtypes]
-    return str(getattr(side.library.TensorDict, function)(tds, 0)["a"].dtype).removeprefix("torch.")
+    tds = [side.lib.TensorDict({"a": side.leaf(np.ones(2, dtype))}, [2]) for dtype in dtypes]
+    return str(getattr(side.lib.TensorDict, function)(tds, 0)["a"].dtype).removeprefix("torch.")
 
 
 BAD |= {
-    "stack sizes": lambda side: side.library.TensorDict.stack([empty(side, 2), empty(side, 3)]),
-    "cat keys": lambda side: side.library.TensorDict.cat(
+    "stack sizes": lambda side: side.lib.TensorDict.stack([empty(side, 2), empty(side, 3)]),
+    "cat keys": lambda side: side.lib.TensorDict.cat(
         [side.build(("dense", (1,), {"a": array((1,), 0)})), side.build(("dense", (1,), {}))]
     ),
-    "cat range": lambda side: side.library.TensorDict.cat([empty(side, 2)], 1),
-    "maybe dense ndim": lambda side: side.library.TensorDict.maybe_dense_stack([empty(side), empty(side, 1)]),
+    "cat range": lambda side: side.lib.TensorDict.cat([empty(side, 2)], 1),
+    "maybe dense ndim": lambda side: side.lib.TensorDict.maybe_dense_stack([empty(side), empty(side, 1)]),
 }
 
 
 def empty(side, *size):
-    return side.library.TensorDict({}, batch_size=size)
+    return side.lib.TensorDict({}, batch_size=size)
 
 
 @each_case("name", BAD)

@@ -8,7 +8,7 @@ import torch
 from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from parity.modules import TORCH, agree, compared
+from parity.functional import TORCH, agree, compared
 
 from lite import nn
 
@@ -39,9 +39,9 @@ def build(lib, node, shared=None):
     module = lib.nn.Module()
     names, buffers, children = node
     for name in names:
-        module.register_parameter(name, None if name == "none" else lib.parameter(lib.array(2)))
+        module.register_parameter(name, None if name == "none" else lib.parameter(lib.zeros(2)))
     for name in buffers:
-        module.register_buffer(name, lib.array(3), persistent=name != "hidden")
+        module.register_buffer(name, lib.zeros(3), persistent=name != "hidden")
     for i, child in enumerate(children):
         if child == "shared":
             module.add_module(f"c{i}", shared)
@@ -83,8 +83,8 @@ def test_loading_damaged_state_dicts(lib, node, strict, assign, drop, reshape, e
     for name in list(state)[:drop]:
         del state[name]
     if reshape and state:
-        state[next(iter(state))] = lib.array(7, 7)
-    state.update({name: lib.array(1) for name in extra})
+        state[next(iter(state))] = lib.zeros(7, 7)
+    state.update({name: lib.zeros(1) for name in extra})
     result = m.load_state_dict(state, strict=strict, assign=assign)
     return result.missing_keys, result.unexpected_keys
 
@@ -108,11 +108,11 @@ def test_repr(net):
 
 
 def held_list(lib):
-    shared = lib.parameter(lib.array(2))
-    m = lib.nn.ParameterList([lib.array(1), shared])
-    m += (lib.array(3) for _ in range(2))
+    shared = lib.parameter(lib.zeros(2))
+    m = lib.nn.ParameterList([lib.zeros(1), shared])
+    m += (lib.zeros(3) for _ in range(2))
     m.append(lib.nn.Linear(1, 1)).extend([7, shared])
-    m[-1], m[0] = lib.array(2, 2), shared
+    m[-1], m[0] = lib.zeros(2, 2), shared
     part = m[1:6:2]
     assert m[0] is m[-6] is shared
     assert [type(m[i]) is lib.nn.Parameter for i in range(7)][3:] == [True, False, False, True]
@@ -126,19 +126,19 @@ def held_list(lib):
 
 
 def held_dict(lib):
-    pairs = {"b": lib.array(2), "a": lib.array(1), "c": 3}
+    pairs = {"b": lib.zeros(2), "a": lib.zeros(1), "c": 3}
     m = lib.nn.ParameterDict(pairs)
     out = [[list(lib.nn.ParameterDict(x).state_dict()) for x in (OrderedDict(pairs), pairs.items(), m)]]
-    m["0"] = lib.array(3)
-    m.update({"e": lib.parameter(lib.array(4)), "d": lib.nn.ReLU(), "a": lib.array(2)})
+    m["0"] = lib.zeros(3)
+    m.update({"e": lib.parameter(lib.zeros(4)), "d": lib.nn.ReLU(), "a": lib.zeros(2)})
     assert type(m["a"]) is type(m["e"]) is lib.nn.Parameter
     out += [list(m), list(m.keys()), list(m.items()) == list(zip(m, m.values(), strict=True)), len(m)]
     out += [list(reversed(m)), "a" in m, "z" in m, 3 in m, m.get("z"), m.get("c"), m.setdefault("c", 4)]
     other = m.copy()
     assert other["a"] is m["a"]
-    assert type(m.setdefault("y", lib.array(1))) is lib.nn.Parameter
-    out += [list((m | {"q": lib.array(1)}).state_dict()), list(other), list(m.fromkeys("ab", 1).items())]
-    m |= [("r", lib.array(5))]
+    assert type(m.setdefault("y", lib.zeros(1))) is lib.nn.Parameter
+    out += [list((m | {"q": lib.zeros(1)}).state_dict()), list(other), list(m.fromkeys("ab", 1).items())]
+    m |= [("r", lib.zeros(5))]
     del m["b"]
     out += [m.pop("c"), m.popitem()[0], list(m.state_dict()), hasattr(m, "c")]
     other.clear()
@@ -151,7 +151,7 @@ def held_dict(lib):
 def setting(name, value):
     def case(lib):
         m = lib.nn.Linear(2, 2)
-        m.register_buffer("buf", lib.array(1))
+        m.register_buffer("buf", lib.zeros(1))
         m.child = lib.nn.ReLU()
         setattr(m, name, value(lib) if callable(value) else value)
         return list(m.state_dict())
@@ -162,26 +162,26 @@ def setting(name, value):
 def early(lib):
     class Early(lib.nn.Module):
         def __init__(self):
-            self.p = lib.parameter(lib.array(1))
+            self.p = lib.parameter(lib.zeros(1))
 
     Early()
 
 
 CASES = {
     "parameter before init": early,
-    "array as parameter": setting("weight", lambda lib: lib.array(2, 2)),
+    "array as parameter": setting("weight", lambda lib: lib.zeros(2, 2)),
     "none as parameter": setting("bias", None),
     "int as module": setting("child", 3),
     "none as module": setting("child", None),
     "str as buffer": setting("buf", "x"),
     "none as buffer": setting("buf", None),
-    "parameter over buffer": setting("buf", lambda lib: lib.parameter(lib.array(1))),
+    "parameter over buffer": setting("buf", lambda lib: lib.parameter(lib.zeros(1))),
     "module over parameter": setting("weight", lambda lib: lib.nn.ReLU()),
     "register_parameter dot": lambda lib: lib.nn.Module().register_parameter("a.b", None),
     "register_parameter empty": lambda lib: lib.nn.Module().register_parameter("", None),
     "register_parameter name type": lambda lib: lib.nn.Module().register_parameter(1, None),
     "register_parameter taken": lambda lib: lib.nn.Module().register_parameter("training", None),
-    "register_parameter array": lambda lib: lib.nn.Module().register_parameter("a", lib.array(1)),
+    "register_parameter array": lambda lib: lib.nn.Module().register_parameter("a", lib.zeros(1)),
     "register_buffer dot": lambda lib: lib.nn.Module().register_buffer("a.b", None),
     "register_buffer empty": lambda lib: lib.nn.Module().register_buffer("", None),
     "register_buffer name type": lambda lib: lib.nn.Module().register_buffer(1, None),
@@ -201,7 +201,7 @@ CASES = {
     "load list": lambda lib: lib.nn.Linear(1, 1).load_state_dict([]),
     "load number": lambda lib: lib.nn.Linear(1, 1).load_state_dict({"weight": 1.0}, strict=False),
     "load wrong shape": lambda lib: lib.nn.Linear(1, 1).load_state_dict(
-        {"weight": lib.array(3)}, strict=False
+        {"weight": lib.zeros(3)}, strict=False
     ),
     "get_submodule missing": lambda lib: lib.nn.Module().get_submodule("a"),
     "get_submodule of a parameter": lambda lib: lib.nn.Linear(1, 1).get_submodule("weight"),
@@ -222,15 +222,15 @@ CASES = {
     "dict dot": lambda lib: lib.nn.ModuleDict({"a.b": lib.nn.ReLU()}),
     "dict missing": lambda lib: lib.nn.ModuleDict()["a"],
     "parameter list": held_list,
-    "parameter list index": lambda lib: lib.nn.ParameterList([lib.array(1)])[1],
-    "parameter list of an array": lambda lib: lib.nn.ParameterList(lib.array(2)),
+    "parameter list index": lambda lib: lib.nn.ParameterList([lib.zeros(1)])[1],
+    "parameter list of an array": lambda lib: lib.nn.ParameterList(lib.zeros(2)),
     "parameter list of a number": lambda lib: lib.nn.ParameterList(3),
     "parameter list of strings": lambda lib: lib.nn.ParameterList("ab")[1],
     "parameter list, object over object": lambda lib: lib.nn.ParameterList([3]).__setitem__(0, 4),
-    "parameter list, object over an array": lambda lib: lib.nn.ParameterList([lib.array(2)]).__setitem__(
+    "parameter list, object over an array": lambda lib: lib.nn.ParameterList([lib.zeros(2)]).__setitem__(
         0, 4
     ),
-    "parameter list insert": lambda lib: lib.nn.ParameterList().insert(0, lib.array(2)),
+    "parameter list insert": lambda lib: lib.nn.ParameterList().insert(0, lib.zeros(2)),
     "parameter list call": lambda lib: lib.nn.ParameterList()(1),
     "parameter dict": held_dict,
     "parameter dict call": lambda lib: lib.nn.ParameterDict()(1),
@@ -239,17 +239,17 @@ CASES = {
     "parameter dict delete missing": lambda lib: lib.nn.ParameterDict().__delitem__("a"),
     "parameter dict popitem": lambda lib: lib.nn.ParameterDict().popitem(),
     "parameter dict number": lambda lib: lib.nn.ParameterDict()[3],
-    "parameter dict set number": lambda lib: lib.nn.ParameterDict().__setitem__(3, lib.array(1)),
-    "parameter dict dot": lambda lib: lib.nn.ParameterDict({"a.b": lib.array(1)}),
-    "parameter dict taken": lambda lib: lib.nn.ParameterDict({"keys": lib.array(1)}),
+    "parameter dict set number": lambda lib: lib.nn.ParameterDict().__setitem__(3, lib.zeros(1)),
+    "parameter dict dot": lambda lib: lib.nn.ParameterDict({"a.b": lib.zeros(1)}),
+    "parameter dict taken": lambda lib: lib.nn.ParameterDict({"keys": lib.zeros(1)}),
     "parameter dict of a number": lambda lib: lib.nn.ParameterDict(3),
     "parameter dict of triples": lambda lib: lib.nn.ParameterDict([("a", 1, 2)]),
     "parameter dict of numbers": lambda lib: lib.nn.ParameterDict([1]),
     "integer parameter": lambda lib: lib.parameter(
         torch.zeros(1, dtype=torch.int64) if lib is TORCH else np.zeros(1, dtype=np.int64)
     ),
-    "linear wrong size": lambda lib: lib.nn.Linear(2, 2)(lib.array(3, 3)),
-    "linear on meta": lambda lib: lib.nn.Linear(2, 2, device="meta")(lib.array(3, 2)).sum().item(),
+    "linear wrong size": lambda lib: lib.nn.Linear(2, 2)(lib.zeros(3, 3)),
+    "linear on meta": lambda lib: lib.nn.Linear(2, 2, device="meta")(lib.zeros(3, 2)).sum().item(),
     "delete missing": lambda lib: delattr(lib.nn.Module(), "nope"),
 }
 

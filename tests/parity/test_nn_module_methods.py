@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 from helpers.cases import each_case
+from parity.functional import LITE, TORCH, agree, compared
 from parity.module_cases import QUIET, described, filled, values
-from parity.modules import LITE, TORCH, agree, compared
 
 pytestmark = QUIET
 
@@ -22,7 +22,7 @@ TO = {
     "device and dtype": lambda m, lib: m.to("cpu", dtype(lib, "float16")),
     "non_blocking by position": lambda m, lib: m.to("cpu", dtype(lib, "float16"), True),
     "keywords": lambda m, lib: m.to(device="cpu", dtype=dtype(lib, "float64"), non_blocking=True),
-    "array": lambda m, lib: m.to(lib.of(np.zeros(1, np.float64))),
+    "array": lambda m, lib: m.to(lib.array(np.zeros(1, np.float64))),
     "none": lambda m, lib: m.to(),
     "meta": lambda m, lib: m.to("meta"),
     "meta and dtype": lambda m, lib: m.to("meta", dtype(lib, "float64")),
@@ -80,12 +80,12 @@ def test_loading(name):
 
     def run(lib):
         module = filled(lib)
-        module.register_buffer("scratch", lib.array(1), persistent=False)
-        module.register_buffer("scalar", lib.of(np.array(0, np.float32)))
+        module.register_buffer("scratch", lib.zeros(1), persistent=False)
+        module.register_buffer("scalar", lib.array(np.array(0, np.float32)))
         module.register_parameter("none", None)
         module.layer.weight.requires_grad_(False)
         weight, mean = module.layer.weight, module.mean
-        given = {key: lib.of(np.array(value)) for key, value in content.items()}
+        given = {key: lib.array(np.array(value)) for key, value in content.items()}
         result = module.load_state_dict(given, **{"strict": False, **options})
         assigned = options.get("assign", False)
         return (
@@ -117,11 +117,11 @@ BAD = {
 def test_bad_hooks(lib, name):
     """The class of what is raised, and that the module works as before once the hook is gone."""
     module = lib.nn.Linear(1, 1)
-    state = {key: lib.of(np.ones(tuple(v.shape), np.float32)) for key, v in module.state_dict().items()}
+    state = {key: lib.array(np.ones(tuple(v.shape), np.float32)) for key, v in module.state_dict().items()}
     before = values(module)
     handle = BAD[name](module)
     errors = []
-    for call in (lambda: module(lib.array(1)), module.state_dict, lambda: module.load_state_dict(state)):
+    for call in (lambda: module(lib.zeros(1)), module.state_dict, lambda: module.load_state_dict(state)):
         try:
             call()
             errors.append(None)
@@ -129,7 +129,7 @@ def test_bad_hooks(lib, name):
             errors.append(type(error))
     unchanged = values(module) == before
     handle.remove()
-    return (errors, unchanged if "post-hook raises" not in name else None, tuple(module(lib.array(1)).shape))
+    return (errors, unchanged if "post-hook raises" not in name else None, tuple(module(lib.zeros(1)).shape))
 
 
 @each_case("order", ["old full", "full old", "old old", "full full", "pre full"])
@@ -145,5 +145,5 @@ def test_backward_hooks(lib, order):
     handles = [register[kind](lambda *args: fired.append(1)) for kind in order.split()]
     for handle in handles:
         handle.remove()
-    module(lib.array(1))
+    module(lib.zeros(1))
     return len(handles), fired

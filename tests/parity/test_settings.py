@@ -89,7 +89,7 @@ def _build(side):
 
 
 def _in_node(side):
-    return side.library.TensorDict({"m": _build(side)}, batch_size=[3])
+    return side.lib.TensorDict({"m": _build(side)}, batch_size=[3])
 
 
 def _classes(value):
@@ -106,17 +106,17 @@ def _classes(value):
 
 
 ACTIONS = {
-    "stack": lambda side, td: side.library.stack([td, td]),
+    "stack": lambda side, td: side.lib.stack([td, td]),
     "stack of the array library": lambda side, td: (np if side is LITE else torch).stack([td, td]),
-    "stack with a plain one": lambda side, td: side.library.stack([td, side.library.TensorDict(td, [3])]),
-    "cat": lambda side, td: side.library.cat([td, td]),
-    "a plain one stacked with": lambda side, td: side.library.stack([side.library.TensorDict(td, [3]), td]),
-    "cat with a plain one": lambda side, td: side.library.cat([td, side.library.TensorDict(td, [3])]),
-    "lazy_stack": lambda side, td: side.library.lazy_stack([td, td]),
-    "maybe_dense_stack": lambda side, td: side.library.LazyStackedTensorDict.maybe_dense_stack([td, td]),
-    "a stack made dense": lambda side, td: side.library.lazy_stack([td, td]).contiguous(),
-    "stack of nodes": lambda side, td: side.library.stack([_in_node(side), _in_node(side)]),
-    "cat of nodes": lambda side, td: side.library.cat([_in_node(side), _in_node(side)]),
+    "stack with a plain one": lambda side, td: side.lib.stack([td, side.lib.TensorDict(td, [3])]),
+    "cat": lambda side, td: side.lib.cat([td, td]),
+    "a plain one stacked with": lambda side, td: side.lib.stack([side.lib.TensorDict(td, [3]), td]),
+    "cat with a plain one": lambda side, td: side.lib.cat([td, side.lib.TensorDict(td, [3])]),
+    "lazy_stack": lambda side, td: side.lib.lazy_stack([td, td]),
+    "maybe_dense_stack": lambda side, td: side.lib.LazyStackedTensorDict.maybe_dense_stack([td, td]),
+    "a stack made dense": lambda side, td: side.lib.lazy_stack([td, td]).contiguous(),
+    "stack of nodes": lambda side, td: side.lib.stack([_in_node(side), _in_node(side)]),
+    "cat of nodes": lambda side, td: side.lib.cat([_in_node(side), _in_node(side)]),
     "nodes": lambda side, td: _in_node(side).apply(lambda x: x + 1),
     "node set as a mapping": lambda side, td: td.set("q", {"z": side.leaf(array((3,), 3))}),
     "clone": lambda side, td: td.clone(),
@@ -131,7 +131,7 @@ ACTIONS = {
     "new ones": lambda side, td: [td.new_zeros(4), td.new_full((4,), 1)],
     "casts": lambda side, td: [td.float(), td.cpu(), td.contiguous(), td.detach()],
     "to_tensordict": lambda side, td: td.to_tensordict(),
-    "pad_sequence": lambda side, td: side.library.pad_sequence([td, td]),
+    "pad_sequence": lambda side, td: side.lib.pad_sequence([td, td]),
 }  # fmt: skip
 
 

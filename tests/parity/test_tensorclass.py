@@ -171,7 +171,7 @@ ACTIONS = {
     "hash frozen": lambda s, p: isinstance(hash(CLASSES[s]["Frozen"](a=s.leaf(XY))), int),
     "frozen attribute": lambda s, p: setattr(CLASSES[s]["Frozen"](a=1), "batch_size", [2]),
     "own setattr": lambda s, p: CLASSES[s]["SetsItself"](a=s.leaf(np.ones(2))).a,
-    "own setattr, default": lambda s, p: CLASSES[s]["SetsItself"](a=s.leaf(np.ones(2))).b,
+    "own setattr, default": lambda s, p: int(CLASSES[s]["SetsItself"](a=s.leaf(np.ones(2))).b),
     "array by default": lambda s, p: CLASSES[s]["ByDefault"]().a,
     "shared default": lambda s, p: CLASSES[s]["ByDefault"]().a is CLASSES[s]["ByDefault"]().a,
     "deleted": lambda s, p: p.__delattr__("label") or p.get("label", "default"),

@@ -73,7 +73,7 @@ def test_update_batch_size(name, options):
 @pytest.mark.parametrize("wrap", [dict, lambda pairs: {"m": dict(pairs)}])
 @compared
 def test_update_batch_size_of_nodes_in_a_mapping(side, wrap):
-    td = side.library.TensorDict(wrap({"n": side.build(flat(2))}))
+    td = side.lib.TensorDict(wrap({"n": side.build(flat(2))}))
     return td.update(wrap({"n": side.build(flat(3, 1))}), update_batch_size=True)
 
 
@@ -89,7 +89,7 @@ def test_the_reference_takes_all_of_a_new_node():
     """The row `update(keys_to_update=[("n", "a")])` of the differences."""
 
     def update(side):
-        td = side.library.TensorDict(batch_size=[2])
+        td = side.lib.TensorDict(batch_size=[2])
         td.update(side.build(nested(2, z=array((2,), 5))), keys_to_update=[("n", "y")])
         return sorted(td.keys(True, True))
 
