@@ -6,7 +6,7 @@
 - `exploration`: TorchRL's names of the interaction type
 - `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones, vectors
   and encoded ones, `info_readers` has what they tell besides, `spaces` their spaces as specs and encodings,
-  `recording` is for faster loops
+  `recording` is for faster loops; `pettingzoo` has those of several agents
 - `batched_env`: many environments in this process, and what they share with `parallel_env`, whose are in
   other processes, which run `env_worker`; `env_creator` has environments share their running statistics
 
@@ -30,6 +30,7 @@ _NAMES = {
     "info_readers": "BaseInfoDictReader default_info_dict_reader",
     "mdp_steps": "step_mdp",
     "parallel_env": "ParallelEnv",
+    "pettingzoo": "MarlGroupMapType PettingZooEnv PettingZooWrapper check_marl_grouping",
     ".nn.policies.random_policy": "RandomPolicy",
     "batched_env": "SerialEnv",
     "spec_checks": "check_env_specs make_composite_from_td",

@@ -14,6 +14,10 @@ from lite.envs.info_readers import BaseInfoDictReader as BaseInfoDictReader
 from lite.envs.info_readers import default_info_dict_reader as default_info_dict_reader
 from lite.envs.mdp_steps import step_mdp as step_mdp
 from lite.envs.parallel_env import ParallelEnv as ParallelEnv
+from lite.envs.pettingzoo import MarlGroupMapType as MarlGroupMapType
+from lite.envs.pettingzoo import PettingZooEnv as PettingZooEnv
+from lite.envs.pettingzoo import PettingZooWrapper as PettingZooWrapper
+from lite.envs.pettingzoo import check_marl_grouping as check_marl_grouping
 from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
 from lite.envs.batched_env import SerialEnv as SerialEnv
 from lite.envs.spec_checks import check_env_specs as check_env_specs

@@ -250,12 +250,9 @@ class EnvBase(EnvSpecs, ABC):
         """The input of the next step, from the result of `step`; actions are kept."""
         advance = self.__dict__["_cache"].get("step_mdp")
         if advance is None:
-            advance = self._cached("step_mdp", self._make_step_mdp)
+            keys = map(self._keys, ("observation", "state", "action", "done", "reward"))
+            advance = self._cached("step_mdp", lambda: StepMDP(*keys, exclude_action=False))
         return advance(next_tensordict)
-
-    def _make_step_mdp(self) -> StepMDP:
-        kinds = ("observation", "state", "action", "done", "reward")
-        return StepMDP(*(self._keys(kind) for kind in kinds), exclude_action=False)
 
     @property
     def done_states(self) -> DoneStates:
@@ -543,6 +540,31 @@ class EnvBase(EnvSpecs, ABC):
 
 
 belong_to("lite.envs", EnvBase)
+
+
+class Listed:
+    """An attribute of a class, which a function finds when it is read."""
+
+    def __init__(self, find: Callable[[], list[str]]) -> None:
+        self.find = find
+
+    def __get__(self, env: Any, owner: type) -> list[str]:
+        return self.find()
+
+
+class EnvWrapper(EnvBase):
+    """An environment of another interface, `_env`, whose attributes are attributes of this one, too."""
+
+    _env: Any
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            env = self.__dict__.get("_env")
+            if env is None or name.startswith("_"):
+                raise
+            return getattr(env, name)
 
 
 def next_seed(seed: int) -> int:

@@ -31,6 +31,27 @@ def _unbatched(name: str) -> Any:
     return property(read, write, doc=f"`{name}` of one environment, without the batch.")
 
 
+def _alias(name: str) -> Any:
+    """A property: another name of one, which is assigned, too."""
+    return property(
+        lambda env: getattr(env, name),
+        lambda env, value: setattr(env, name, value),
+        doc=f"Alias of `{name}`.",
+    )
+
+
+def _keys_of(kind: str, plural: str) -> Any:
+    """A property: the cached list of keys of a kind of entries."""
+    return property(lambda env: env._keys(kind), doc=f"The keys of {plural}, those of the root first.")
+
+
+def _key_of(kind: str) -> Any:
+    """A property: the key of the one entry of a kind."""
+    return property(
+        lambda env: env._only(kind), doc=f"The key of the {kind} entry; KeyError if there are several."
+    )
+
+
 class EnvSpecs(Module):
     """The specs of an environment, as two composites: `input_spec` and `output_spec`.
 
@@ -128,19 +149,8 @@ class EnvSpecs(Module):
     def observation_spec(self, value: TensorSpec) -> None:
         self._assign("_output_spec", "full_observation_spec", "observation", value)
 
-    @property
-    def full_observation_spec(self) -> Composite:
-        """Alias of `observation_spec`."""
-        return self.observation_spec
-
-    @full_observation_spec.setter
-    def full_observation_spec(self, value: TensorSpec) -> None:
-        self.observation_spec = value
-
-    @property
-    def observation_keys(self) -> list[NestedKey]:
-        """The keys of observations, those of the root first."""
-        return self._keys("observation")
+    full_observation_spec: Composite = _alias("observation_spec")
+    observation_keys: list[NestedKey] = _keys_of("observation", "observations")
 
     # -- actions and states ---------------------------------------------------------------------
 
@@ -162,15 +172,8 @@ class EnvSpecs(Module):
     def full_action_spec(self, value: TensorSpec) -> None:
         self.action_spec = value
 
-    @property
-    def action_keys(self) -> list[NestedKey]:
-        """The keys of actions, those of the root first."""
-        return self._keys("action")
-
-    @property
-    def action_key(self) -> NestedKey:
-        """The key of the action; KeyError if there are several."""
-        return self._only("action")
+    action_keys: list[NestedKey] = _keys_of("action", "actions")
+    action_key: NestedKey = _key_of("action")
 
     @property
     def state_spec(self) -> Composite:
@@ -184,19 +187,8 @@ class EnvSpecs(Module):
         empty = Composite(shape=self.batch_size)
         self._assign("_input_spec", "full_state_spec", "state", empty if value is None else value)
 
-    @property
-    def full_state_spec(self) -> Composite:
-        """Alias of `state_spec`."""
-        return self.state_spec
-
-    @full_state_spec.setter
-    def full_state_spec(self, value: Composite | None) -> None:
-        self.state_spec = value
-
-    @property
-    def state_keys(self) -> list[NestedKey]:
-        """The keys of states, those of the root first."""
-        return self._keys("state")
+    full_state_spec: Composite = _alias("state_spec")
+    state_keys: list[NestedKey] = _keys_of("state", "states")
 
     # -- rewards --------------------------------------------------------------------------------
 
@@ -218,15 +210,8 @@ class EnvSpecs(Module):
     def full_reward_spec(self, value: TensorSpec) -> None:
         self.reward_spec = value
 
-    @property
-    def reward_keys(self) -> list[NestedKey]:
-        """The keys of rewards, those of the root first."""
-        return self._keys("reward")
-
-    @property
-    def reward_key(self) -> NestedKey:
-        """The key of the reward; KeyError if there are several."""
-        return self._only("reward")
+    reward_keys: list[NestedKey] = _keys_of("reward", "rewards")
+    reward_key: NestedKey = _key_of("reward")
 
     # -- done -----------------------------------------------------------------------------------
 
@@ -245,24 +230,9 @@ class EnvSpecs(Module):
             value = Composite(done=value, terminated=value.clone(), shape=self.batch_size)
         self._assign("_output_spec", "full_done_spec", "done", value)
 
-    @property
-    def full_done_spec(self) -> Composite:
-        """Alias of `done_spec`."""
-        return self.done_spec
-
-    @full_done_spec.setter
-    def full_done_spec(self, value: TensorSpec) -> None:
-        self.done_spec = value
-
-    @property
-    def done_keys(self) -> list[NestedKey]:
-        """The keys of done entries, those of the root first."""
-        return self._keys("done")
-
-    @property
-    def done_key(self) -> NestedKey:
-        """The key of the done entry; KeyError if there are several."""
-        return self._only("done")
+    full_done_spec: Composite = _alias("done_spec")
+    done_keys: list[NestedKey] = _keys_of("done", "done entries")
+    done_key: NestedKey = _key_of("done")
 
     @property
     def done_keys_groups(self) -> list[list[NestedKey]]:
@@ -273,7 +243,7 @@ class EnvSpecs(Module):
     def reset_keys(self) -> list[NestedKey]:
         """The keys of the masks of partial resets, one at each level with done entries."""
         return self._cached(
-            "reset_keys", lambda: [_beside(group[0], "_reset") for group in self.done_keys_groups]
+            "reset_keys", lambda: [beside(group[0], "_reset") for group in self.done_keys_groups]
         )
 
     @property
@@ -306,7 +276,7 @@ class EnvSpecs(Module):
     def add_truncated_keys(self) -> Self:
         """Add a "truncated" entry beside each done entry; returns self."""
         for key in self.done_keys:
-            self.full_done_spec[_beside(key, "truncated")] = self.full_done_spec[key].clone()
+            self.full_done_spec[beside(key, "truncated")] = self.full_done_spec[key].clone()
         self.empty_cache()
         return self
 
@@ -371,7 +341,8 @@ def _by_depth(key: NestedKey) -> tuple[int, str]:
     return len(path) - 1, ".".join(path)
 
 
-def _beside(key: NestedKey, name: str) -> NestedKey:
+def beside(key: NestedKey, name: str) -> NestedKey:
+    """The key of an entry in the same node as another one."""
     root = to_path(key)[:-1]
     return (*root, name) if root else name
 

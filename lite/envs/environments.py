@@ -13,10 +13,7 @@ from numpy.typing import NDArray
 from lite._arrays.public import belong_to
 from lite._processes.watchdog import Watchdog
 from lite._transforms.vmap.running import reads
-from lite._tree.keys import to_path
-from lite.envs.spaces import Encoding, Layout, specs_of_batch
-from lite.specs.arrays import ArraySpec
-from lite.specs.composite import Composite
+from lite.envs.spaces import Encoding, Layout
 
 _NUMBERS = (float, np.floating, int)
 _PER_STEP = ("rewards", "terminations", "truncations")
@@ -334,30 +331,6 @@ def _is_envpool(base: Any) -> bool:
     return any(cls.__module__.startswith("envpool.") for cls in type(base).__mro__)
 
 
-class EncodedLeaf(NamedTuple):
-    """One entry: its path, and the spec of one environment's array."""
-
-    path: tuple[str, ...]
-    spec: ArraySpec
-
-
-class EncodedLayout:
-    """The entries of observations or actions.
-
-    Attributes:
-        leaves: each entry.
-        encodings: how values are entries, in the same order.
-    """
-
-    def __init__(self, encodings: Sequence[Encoding]) -> None:
-        self.encodings = list(encodings)
-        self.leaves = [EncodedLeaf(to_path(part.key), part.spec) for part in encodings]
-
-    def spec(self, batch: tuple[int, ...]) -> Composite:
-        """The specs of the entries of a batch."""
-        return specs_of_batch(((leaf.path, leaf.spec) for leaf in self.leaves), batch)
-
-
 class EncodedEnvironments:
     """`Environments` whose arrays are entries: classes as one-hot vectors, say.
 
@@ -373,7 +346,8 @@ class EncodedEnvironments:
         self.env = environments.env
         self.batch, self.count = environments.batch, environments.count
         self.skips, self.resets_some = environments.skips, environments.resets_some
-        self.observation, self.action = EncodedLayout(observations), EncodedLayout(actions)
+        self.observation = environments.observation.encoded(observations)
+        self.action = environments.action.encoded(actions)
 
     def reset(self, seed: int | list[int] | None = None) -> list[NDArray[Any]]:
         """Reset all; returns what they observe."""
@@ -389,7 +363,7 @@ class EncodedEnvironments:
 
     def step(self, actions: list[NDArray[Any]]) -> Outcome:
         """Take one step with an array for each entry of the actions."""
-        values = [part.value(array) for part, array in zip(self.action.encodings, actions, strict=True)]
+        values = [part.value(array) for part, array in zip(self.action.leaves, actions, strict=True)]
         outcome = self.inner.step(values)
         reached = self._entries(outcome.reached)
         present = reached if outcome.present is outcome.reached else self._entries(outcome.present)
@@ -400,7 +374,7 @@ class EncodedEnvironments:
         self.inner.close()
 
     def _entries(self, arrays: list[Any]) -> list[NDArray[Any]]:
-        pairs = zip(self.observation.encodings, arrays, strict=True)
+        pairs = zip(self.observation.leaves, arrays, strict=True)
         return [array if part.plain else part.entry(array) for part, array in pairs]
 
 

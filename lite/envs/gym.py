@@ -12,20 +12,18 @@ from numpy.typing import NDArray
 from lite import TensorDict
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
-from lite.envs.base import EnvBase
+from lite.envs.base import EnvBase, EnvWrapper, Listed
 from lite.envs.environments import EncodedEnvironments, EnvError, Environments, Fault, aligned
 from lite.envs.info_readers import BaseInfoDictReader, default_info_dict_reader
-from lite.envs.recording import FLAGS, acted, recorded
-from lite.envs.spaces import Encoding, specs_of_batch
+from lite.envs.recording import acted, recorded
+from lite.envs.spaces import FLAGS, Encoding, flags_of_batch, specs_of_batch
 from lite.envs.spec_checks import check_env_specs
 from lite.kernels._install import install, needed
 from lite.kernels._integer import integer
 from lite.specs.arrays import Unbounded
-from lite.specs.classes import Categorical
-from lite.specs.composite import Composite
 
 
-class GymWrapper(EnvBase):
+class GymWrapper(EnvWrapper):
     """A gymnasium `Env`, or the environments of a `VectorEnv`, as an `EnvBase`.
 
     Observations are `"observation"`, or the members of a Dict space by their names ("state" is called
@@ -127,18 +125,7 @@ class GymWrapper(EnvBase):
             for parts in (self._observations, self._actions)
         )
         self.reward_spec = Unbounded((*batch, 1), dtype=np.float32)
-        self.done_spec = Composite(
-            {name: Categorical(2, (*batch, 1), dtype=np.bool_) for name in FLAGS}, shape=batch
-        )
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            env = self.__dict__.get("_env")
-            if env is None or name.startswith("_"):
-                raise
-            return getattr(env, name)
+        self.done_spec = flags_of_batch(batch)
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -388,13 +375,6 @@ class GymWrapper(EnvBase):
         return f"{type(self).__name__}(env={self._env}, batch_size={self.batch_size})"
 
 
-class _Registered:
-    """The names that `gymnasium.make` takes."""
-
-    def __get__(self, env: Any, owner: type) -> list[str]:
-        return list(_gymnasium("available_envs").registry)
-
-
 class GymEnv(GymWrapper):
     """A gymnasium environment by its name; see `GymWrapper`.
 
@@ -467,7 +447,7 @@ class GymEnv(GymWrapper):
         )
         self.env_name = env_name
 
-    available_envs = _Registered()
+    available_envs = Listed(lambda: list(_gymnasium("available_envs").registry))
 
     def __repr__(self) -> str:
         return f"GymEnv(env={self.env_name}, batch_size={self.batch_size})"

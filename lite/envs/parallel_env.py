@@ -69,11 +69,10 @@ class ParallelEnv(BatchedEnvBase):
                 there.close()  # so that its end is noticed
                 self._connections.append(here)
                 self._processes.append(process)
-            everyone = np.ones(self.num_workers, np.bool_)
-            replies = [pickle.loads(reply) for reply in self._replies(everyone)]
+            replies = [pickle.loads(reply) for reply in self._replies()]
             self._take_specs([specs for specs, _ in replies])
             self._share([fake for _, fake in replies])
-            self._replies(everyone)
+            self._replies()
         except BaseException:
             self.close(raise_if_closed=False)
             raise
@@ -154,10 +153,9 @@ class ParallelEnv(BatchedEnvBase):
         return pickle.loads(self._replies(only)[0])
 
     def _of_each(self, name: str, arguments: Any) -> list[Any]:
-        everyone = np.ones(self.num_workers, np.bool_)
         for i in range(self.num_workers):
             self._send(i, READ + pickle.dumps((name, arguments)))
-        return [pickle.loads(reply) for reply in self._replies(everyone)]
+        return [pickle.loads(reply) for reply in self._replies()]
 
     # -- processes ------------------------------------------------------------------------------
 
@@ -168,10 +166,10 @@ class ParallelEnv(BatchedEnvBase):
         with contextlib.suppress(OSError):
             self._connections[i].send_bytes(message)
 
-    def _replies(self, asked: NDArray[np.bool_]) -> list[bytes]:
-        """The replies of the processes. If one fails, all are closed and EnvError is raised."""
+    def _replies(self, asked: NDArray[np.bool_] | None = None) -> list[bytes]:
+        """The replies of the processes, of all by default. If one fails, all are closed: EnvError."""
         replies, failed = [], None
-        for i in np.flatnonzero(asked).tolist():
+        for i in range(self.num_workers) if asked is None else np.flatnonzero(asked).tolist():
             try:
                 reply = self._connections[i].recv_bytes()
             except (EOFError, OSError):
@@ -188,11 +186,8 @@ class ParallelEnv(BatchedEnvBase):
             index, what, trace = failed
             self.close(raise_if_closed=False)
             self._failed = True
-            raise EnvError(
-                f"environment {index} failed at step {self._steps}: {what}\n{trace}".rstrip(),
-                index,
-                self._steps,
-            )
+            message = f"environment {index} failed at step {self._steps}: {what}\n{trace}"
+            raise EnvError(message.rstrip(), index, self._steps)
         return replies
 
     def close(self, *, raise_if_closed: bool = True) -> None:

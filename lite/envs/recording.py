@@ -14,9 +14,7 @@ from numpy.typing import NDArray
 
 from lite import TensorDict, stack
 from lite.envs.environments import Environments, Fault, Outcome
-from lite.envs.spaces import Encoding
-
-FLAGS = ("done", "terminated", "truncated")
+from lite.envs.spaces import FLAGS, Encoding
 
 
 class _Following:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,8 @@ from lite.specs.arrays import ArraySpec, Bounded, Unbounded
 from lite.specs.classes import Binary, Categorical, OneHot
 from lite.specs.composite import Composite
 from lite.specs.multi_categorical import MultiCategorical, MultiOneHot
+
+FLAGS = ("done", "terminated", "truncated")
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,13 @@ class Layout:
         self.space = space
         self.nested = isinstance(space, (spaces.Dict, spaces.Tuple))
         path = () if root and isinstance(space, spaces.Dict) else (name,)
-        self.leaves = list(_leaves(space, path, ()))
+        self.leaves: list[Any] = list(_leaves(space, path, ()))
+
+    def encoded(self, encodings: Iterable[Encoding]) -> Layout:
+        """The layout of entries: its leaves are the encodings of the leaves of this one."""
+        twin = copy.copy(self)
+        twin.leaves = list(encodings)
+        return twin
 
     def arrays(self, value: Any) -> list[Any]:
         """The arrays of a value, in the order of `leaves`."""
@@ -81,6 +90,11 @@ class Layout:
 def specs_of_batch(specs: Iterable[tuple[Any, ArraySpec]], batch: tuple[int, ...]) -> Composite:
     """The specs of a batch, of those of one row by key."""
     return Composite({key: spec.expand(*batch, *spec.shape) for key, spec in specs}, shape=batch)
+
+
+def flags_of_batch(batch: tuple[int, ...]) -> Composite:
+    """The specs of done entries of a batch."""
+    return Composite({name: Categorical(2, (*batch, 1), dtype=np.bool_) for name in FLAGS}, shape=batch)
 
 
 def _leaves(space: Any, path: Path, steps: tuple[str | int, ...]) -> Iterator[Leaf]:
@@ -144,7 +158,8 @@ class Encoding:
     """The values of one leaf of a space as entries.
 
     Attributes:
-        key: the key of the entry.
+        key, path: the key of the entry, and as a tuple.
+        steps: as of the leaf.
         spec: spec of one environment's entry.
         plain: whether entries are the values, in their dtype.
 
@@ -157,7 +172,7 @@ class Encoding:
     def __init__(self, leaf: Leaf, key: tuple[str, ...], categorical: bool) -> None:
         from gymnasium import spaces
 
-        self.key = key[0] if len(key) == 1 else key
+        self.path, self.key, self.steps = key, key[0] if len(key) == 1 else key, leaf.steps
         self.spec: ArraySpec = leaf.spec
         self.plain = True
         self._start: Any = None  # of the classes, where that is not 0

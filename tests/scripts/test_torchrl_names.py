@@ -34,7 +34,7 @@ LEFT_OUT = {
         *("Checkpoint", "CheckpointAdapter", "CheckpointFormat", "CheckpointOptions", "GlobalRNGState"),
         *("StateDictCheckpointAdapter", "save_render_checkpoint"),
     ),
-    "environments of other packages": (*("DMControlEnv", "MujocoPlaygroundEnv", "PettingZooEnv", "VmasEnv"),),
+    "environments of other packages": (*("DMControlEnv", "MujocoPlaygroundEnv", "VmasEnv"),),
     "a pretrained network of torchvision": ("R3MTransform",),
     "data in formats that nobody writes any more": ("D4RLExperienceReplay",),
     "storages do this by compress_next=True": ("NextObservationDelta", "NextStateReconstructor"),
@@ -55,6 +55,7 @@ LEFT_OUT_ARGUMENTS = {
 # Taken as keyword arguments without a name.
 UNNAMED = {
     "MultiAgentMLP": {"centralised"},
+    "PettingZooEnv": {*("continuous_actions", "max_cycles", "num_adversaries", "num_good", "num_obstacles")},
     "PixelRenderTransform": {"mode"},
     "ProbabilisticActor": {
         *("default_interaction_type", "distribution_class", "distribution_kwargs", "return_log_prob")

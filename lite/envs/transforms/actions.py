@@ -12,7 +12,7 @@ from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
 from lite.envs.transforms.affine import in_common_dtype
-from lite.envs.transforms.base import EnvironmentTransform, Keys, Transform, apply_to_composite_inv
+from lite.envs.transforms.base import EnvironmentTransform, Keys, Transform, apply_to_composite_inv, as_buffer
 from lite.envs.transforms.resets import where_reset
 from lite.envs.transforms.spec_changes import mapped
 from lite.nn._modules.initial import UninitializedBuffer
@@ -87,8 +87,8 @@ class ActionScaling(Transform):
             self.register_buffer("loc", UninitializedBuffer())
             self.register_buffer("scale", UninitializedBuffer())
             return
-        self.register_buffer("loc", _floats(loc))
-        self.register_buffer("scale", _floats(scale))
+        self.register_buffer("loc", as_buffer(loc, floating=True))
+        self.register_buffer("scale", as_buffer(scale, floating=True))
         if (self.scale == 0).any():
             raise ValueError("scale must not be zero.")
 
@@ -163,8 +163,8 @@ class ActionScaling(Transform):
     def _set_from(self, spec: TensorSpec) -> None:
         if not isinstance(spec, Bounded) or not _finite(spec) or not (spec.low < spec.high).all():
             raise RuntimeError(f"ActionScaling needs actions with finite bounds that differ, got {spec}.")
-        self._set_buffer("loc", _floats((spec.high + spec.low) / 2))
-        self._set_buffer("scale", _floats((spec.high - spec.low) / 2))
+        self._set_buffer("loc", as_buffer((spec.high + spec.low) / 2, floating=True))
+        self._set_buffer("scale", as_buffer((spec.high - spec.low) / 2, floating=True))
 
     @apply_to_composite_inv
     def transform_action_spec(self, action_spec: TensorSpec) -> TensorSpec:
@@ -234,9 +234,7 @@ class ActionMask(EnvironmentTransform):
         starts = tensordict.get("_reset", None)
         if self.container is None or starts is None or starts.all():
             return self._call(tensordict_reset)
-        spec = (
-            self.action_spec
-        )  # environments that go on keep their masks: what a reset gives for them is void
+        spec = self.action_spec  # those that go on keep their masks: what a reset gives for them is void
         starts, allowed = starts.reshape(tensordict.batch_size), tensordict_reset.get(self.in_keys[1])
         spec.update_mask(where_reset(starts, allowed, spec.mask))
         return tensordict_reset
@@ -302,13 +300,11 @@ class DiscreteActionProjection(Transform):
             np.where(classes < self.num_actions_effective, classes, drawn), self.num_actions_effective
         )
 
-    def transform_input_spec(self, input_spec: Composite) -> Composite:
-        input_spec = input_spec.clone()
-        actions, key = input_spec["full_action_spec"], self.in_keys_inv[0]
-        found = actions[key]
-        shape = (*found.shape[:-1], self.max_actions)
-        actions[key] = OneHot(self.max_actions, shape, dtype=found.dtype)
-        return input_spec
+    def transform_action_spec(self, action_spec: Composite) -> Composite:
+        action_spec, key = action_spec.clone(), self.in_keys_inv[0]
+        shape = (*action_spec[key].shape[:-1], self.max_actions)
+        action_spec[key] = OneHot(self.max_actions, shape, dtype=action_spec[key].dtype)
+        return action_spec
 
 
 class ActionDiscretizer(Transform):
@@ -434,15 +430,6 @@ belong_to("lite.envs", ActionScaling, ActionMask, DiscreteActionProjection, Acti
 
 def _vectors(classes: Any, count: int) -> Any:
     return (np.asarray(classes)[..., None] == np.arange(count)).astype(np.int64)
-
-
-def _floats(value: Any) -> Any:
-    array = np.asarray(value)
-    return (
-        array
-        if isinstance(value, np.ndarray) and array.dtype.kind == "f"
-        else array.astype(get_default_dtype())
-    )
 
 
 def _finite(spec: Bounded) -> bool:

@@ -12,10 +12,9 @@ from lite import NestedKey, get_default_dtype
 from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_symbolic
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite, as_buffer, unbounded_rewards
 from lite.envs.transforms.spec_changes import map_inputs, map_outputs
 from lite.nn._modules.initial import UninitializedBuffer
-from lite.specs.arrays import Unbounded
 from lite.specs.base import TensorSpec
 
 _LARGE = 1 << 20  # numbers that do not stay in the cache between two operations
@@ -121,8 +120,8 @@ class ObservationNorm(_Affine):
             self.register_buffer("scale", UninitializedBuffer())
             return
         given = isinstance(scale, np.ndarray)
-        self.register_buffer("loc", _as_buffer(loc, get_default_dtype()))
-        factor = _as_buffer(scale, get_default_dtype())
+        self.register_buffer("loc", as_buffer(loc, not isinstance(loc, np.ndarray)))
+        factor = as_buffer(scale, not given)
         self.register_buffer("scale", factor if given else np.maximum(factor, factor.dtype.type(self.eps)))
 
     @property
@@ -236,18 +235,13 @@ class RewardScaling(_Affine):
         in_keys = ["reward"] if in_keys is None else in_keys
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)
         self.register_buffer("standard_normal", np.asarray(standard_normal))
-        self.register_buffer("loc", _as_buffer(loc))
-        factor = _as_buffer(scale)
-        factor = factor if factor.dtype.kind == "f" else factor.astype(get_default_dtype())
+        self.register_buffer("loc", as_buffer(loc))
+        factor = as_buffer(scale, floating=True)
         self.register_buffer("scale", np.maximum(factor, factor.dtype.type(1e-6)))
 
     @apply_to_composite
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
-        if not isinstance(reward_spec, Unbounded):
-            raise NotImplementedError(
-                f"RewardScaling needs an Unbounded spec of rewards, got {type(reward_spec).__name__}."
-            )
-        return reward_spec
+        return unbounded_rewards(self, reward_spec)
 
 
 belong_to("lite.envs", ObservationNorm, RewardScaling)
@@ -296,13 +290,3 @@ def _by_rows(x: Any, first: Step, second: Step) -> Any:
         rows = out[i : i + count]
         other(one(x[i : i + count], a, out=rows), b, out=rows)
     return out
-
-
-def _as_buffer(value: ArrayLike, of_numbers: Any = None) -> Any:
-    """An array as it is, numbers in a dtype; those of Python, unless told, as torch has them."""
-    if isinstance(value, np.ndarray):
-        return value
-    array = np.asarray(value)
-    if of_numbers is None:
-        of_numbers = get_default_dtype() if array.dtype.kind == "f" else array.dtype
-    return array.astype(of_numbers)

@@ -11,11 +11,12 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from lite import NestedKey, TensorDict, TensorDictBase, unravel_key
+from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype, unravel_key
 from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.specs.arrays import Unbounded
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
 
@@ -74,13 +75,8 @@ class Transform(TensorDictModuleBase):
         self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
     ) -> None:
         super().__init__()
-        given = {
-            "in_keys": in_keys,
-            "out_keys": out_keys,
-            "in_keys_inv": in_keys_inv,
-            "out_keys_inv": out_keys_inv,
-        }
-        for name, keys in given.items():
+        names = ("in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
+        for name, keys in zip(names, (in_keys, out_keys, in_keys_inv, out_keys_inv), strict=True):
             self.__dict__.setdefault(f"_{name}")  # those that are given before stay
             if keys is not None:
                 setattr(self, name, keys)
@@ -224,6 +220,13 @@ class Transform(TensorDictModuleBase):
             batch: the batch size of the example that the graph is traced with.
         """
         return {}
+
+    def _read(self, td: TensorDictBase, key: NestedKey) -> Any:
+        """An entry; KeyError where it is missing."""
+        value = td.get(key, None)
+        if value is None:
+            raise KeyError(f"{type(self).__name__} reads {key!r}, which is missing.")
+        return value
 
     # -- specs ----------------------------------------------------------------------------------
 
@@ -417,6 +420,22 @@ def converted(
             )
         place += 1  # noqa: SIM113 - enumerate takes a twentieth of it
     return tensordict
+
+
+def as_buffer(value: Any, floating: bool = False) -> Any:
+    """An array as it is; numbers of Python in the dtype that torch gives them, floats if `floating`."""
+    array = np.asarray(value)
+    keeps = isinstance(value, np.ndarray) or array.dtype.kind != "f"
+    keeps = keeps and (array.dtype.kind == "f" or not floating)
+    return array if keeps else array.astype(get_default_dtype())
+
+
+def unbounded_rewards(transform: Transform, spec: TensorSpec) -> Unbounded:
+    """The spec of rewards, which must be `Unbounded`."""
+    if not isinstance(spec, Unbounded):
+        name = type(transform).__name__
+        raise NotImplementedError(f"{name} needs an Unbounded spec of rewards, got {type(spec).__name__}.")
+    return spec
 
 
 @functools.lru_cache(256)

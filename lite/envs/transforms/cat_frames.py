@@ -125,10 +125,8 @@ class CatFrames(ImageTransform):
             raise RuntimeError("CatFrames with future or mask_key needs whole episodes: use it in buffers.")
         self._lead = next_tensordict.ndim
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
-            frame = next_tensordict.get(source, None)
-            if frame is None:
-                raise KeyError(f"CatFrames reads {source!r}, which is missing.")
-            next_tensordict.set(target, self._joined(_buffer_name(source), np.asarray(frame), _reset))
+            frame = np.asarray(self._read(next_tensordict, source))
+            next_tensordict.set(target, self._joined(_buffer_name(source), frame, _reset))
         return next_tensordict
 
     def _joined(self, name: str, frame: NDArray[Any], reset: NDArray[np.bool_] | None) -> NDArray[Any]:

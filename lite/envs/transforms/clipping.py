@@ -9,10 +9,17 @@ import numpy as np
 from lite import TensorDictBase, get_default_dtype
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, apply_to_composite, numbers
-from lite.specs.arrays import Bounded, Unbounded
+from lite.envs.transforms.base import (
+    Keys,
+    Transform,
+    TwoWayTransform,
+    apply_to_composite,
+    as_buffer,
+    numbers,
+    unbounded_rewards,
+)
+from lite.specs.arrays import Bounded
 from lite.specs.base import TensorSpec
-from lite.specs.composite import Composite
 
 
 class RewardClipping(Transform):
@@ -51,8 +58,8 @@ class RewardClipping(Transform):
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)
         if clamp_min is None or clamp_max is None:
             raise TypeError(f"clamp_min and clamp_max must be numbers, got {clamp_min} and {clamp_max}.")
-        self.register_buffer("clamp_min", _as_scalar(clamp_min))
-        self.register_buffer("clamp_max", _as_scalar(clamp_max))
+        self.register_buffer("clamp_min", as_buffer(clamp_min))
+        self.register_buffer("clamp_max", as_buffer(clamp_max))
 
     def _apply_transform(self, obs: Any) -> Any:
         buffers = self.__dict__["_buffers"]
@@ -60,11 +67,8 @@ class RewardClipping(Transform):
 
     @apply_to_composite
     def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
-        if not isinstance(reward_spec, Unbounded):
-            raise NotImplementedError(
-                f"RewardClipping needs an Unbounded spec of rewards, got {type(reward_spec).__name__}."
-            )
-        return Bounded(self.clamp_min, self.clamp_max, shape=reward_spec.shape, dtype=reward_spec.dtype)
+        spec = unbounded_rewards(self, reward_spec)
+        return Bounded(self.clamp_min, self.clamp_max, shape=spec.shape, dtype=spec.dtype)
 
     def __repr__(self) -> str:
         bounds = f"clamp_min={float(self.clamp_min):4.4f}, clamp_max={float(self.clamp_max):4.4f}"
@@ -80,20 +84,13 @@ class _BoundedValues(TwoWayTransform):
     def _inv_apply_transform(self, state: Any) -> Any:
         return self._apply_transform(state)
 
-    def _bounded(self, spec: TensorSpec) -> TensorSpec:
-        low, high = self._bounds()
-        return Bounded(low, high, shape=spec.shape, dtype=self._apply_transform(spec.zero()).dtype)
-
     @apply_to_composite
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        return self._bounded(observation_spec)
+        low, high = self._bounds()
+        dtype = self._apply_transform(observation_spec.zero()).dtype
+        return Bounded(low, high, shape=observation_spec.shape, dtype=dtype)
 
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        reward_spec = reward_spec.clone()
-        for key in self.in_keys:
-            if key in reward_spec:
-                reward_spec[key] = self._bounded(reward_spec[key])
-        return reward_spec
+    transform_reward_spec: Any = transform_observation_spec
 
 
 class ClipTransform(_BoundedValues):
@@ -140,7 +137,7 @@ class ClipTransform(_BoundedValues):
         for name, bound in (("low", low), ("high", high)):
             if bound is not None and np.size(bound) != 1:
                 raise TypeError(f"{name} must be a number or None, got {bound!r}.")
-            self.register_buffer(name, None if bound is None else _as_float(bound))
+            self.register_buffer(name, None if bound is None else as_buffer(bound, floating=True))
         if low is not None and high is not None and low >= high:
             raise ValueError(f"low must be below high, got {low} and {high}.")
 
@@ -229,13 +226,3 @@ def _clipped(value: Any, low: Any, high: Any) -> Any:
         low, high = (numbers(value.dtype, x.item())[0] if type(x) is np.ndarray else x for x in (low, high))
     value = value if low is None else np.maximum(value, low)
     return value if high is None else np.minimum(value, high)
-
-
-def _as_scalar(value: Any) -> Any:
-    array = np.asarray(value)
-    return array.astype(get_default_dtype()) if isinstance(value, float) else array
-
-
-def _as_float(value: Any) -> Any:
-    array = _as_scalar(value)
-    return array if array.dtype.kind == "f" else array.astype(get_default_dtype())

@@ -31,9 +31,7 @@ class FunctionTransform(Transform):
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         return self.func(*args, **kwargs)
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        result: TensorDictBase = self.func(next_tensordict)
-        return result
+    _call = forward
 
 
 def as_transform(given: Any, name: str = "transform") -> Transform:
@@ -50,6 +48,22 @@ def as_transform(given: Any, name: str = "transform") -> Transform:
     if callable(given):
         return FunctionTransform(given)
     raise ValueError(f"{name} must be a Transform or a function, got {type(given).__name__}.")
+
+
+def _through_each(name: str, kind: Any) -> Any:
+    """A method: the specs that the methods of this name of the transforms make, one after the other."""
+
+    def method(self: Compose, spec: Any) -> Any:
+        for transform in self._each():
+            spec = getattr(transform, name)(spec)
+            if not isinstance(spec, kind):
+                raise TypeError(
+                    f"{name} of {type(transform).__name__} must give a {kind.__name__}, got "
+                    f"{type(spec).__name__}."
+                )
+        return spec
+
+    return method
 
 
 class Compose(Transform):
@@ -172,36 +186,13 @@ class Compose(Transform):
             batch_size = transform.transform_env_batch_size(batch_size)
         return batch_size
 
-    def _changed(self, method: str, spec: Any, kind: Any) -> Any:
-        for transform in self._each():
-            spec = getattr(transform, method)(spec)
-            if not isinstance(spec, kind):
-                raise TypeError(
-                    f"{method} of {type(transform).__name__} must give a {kind.__name__}, got "
-                    f"{type(spec).__name__}."
-                )
-        return spec
-
-    def transform_output_spec(self, output_spec: Composite) -> Composite:
-        return self._changed("transform_output_spec", output_spec, Composite)
-
-    def transform_input_spec(self, input_spec: Composite) -> Composite:
-        return self._changed("transform_input_spec", input_spec, Composite)
-
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        return self._changed("transform_observation_spec", observation_spec, TensorSpec)
-
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        return self._changed("transform_reward_spec", reward_spec, TensorSpec)
-
-    def transform_done_spec(self, done_spec: Composite) -> Composite:
-        return self._changed("transform_done_spec", done_spec, TensorSpec)
-
-    def transform_action_spec(self, action_spec: Composite) -> Composite:
-        return self._changed("transform_action_spec", action_spec, TensorSpec)
-
-    def transform_state_spec(self, state_spec: Composite) -> Composite:
-        return self._changed("transform_state_spec", state_spec, Composite)
+    transform_output_spec = _through_each("transform_output_spec", Composite)
+    transform_input_spec = _through_each("transform_input_spec", Composite)
+    transform_observation_spec = _through_each("transform_observation_spec", TensorSpec)
+    transform_reward_spec = _through_each("transform_reward_spec", TensorSpec)
+    transform_done_spec = _through_each("transform_done_spec", TensorSpec)
+    transform_action_spec = _through_each("transform_action_spec", TensorSpec)
+    transform_state_spec = _through_each("transform_state_spec", Composite)
 
     # -- the transforms as a list ---------------------------------------------------------------
 

@@ -64,9 +64,7 @@ class EndOfLifeTransform(EnvironmentTransform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         lives = self._lives()
-        done = next_tensordict.get(self.done_key, None)
-        if done is None:
-            raise KeyError(f"EndOfLifeTransform reads {self.done_key!r}, which is missing.")
+        done = self._read(next_tensordict, self.done_key)
         lost = np.asarray(tensordict.get(self.lives_key)) > lives
         lost = lost.reshape((*lost.shape, *(1,) * (done.ndim - lost.ndim)))
         next_tensordict.set(self.eol_key, lost | done)

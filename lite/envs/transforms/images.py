@@ -110,8 +110,7 @@ class GrayScale(ImageTransform):
         if obs.ndim < 3 or obs.shape[-3] != 3:
             raise TypeError(f"images must be of shape (..., 3, W, H), got {tuple(obs.shape)}.")
         kind = obs.dtype.type if is_floating(obs.dtype) else get_default_dtype().type
-        parts = (obs[..., channel, :, :] * kind(part) for channel, part in enumerate(_LUMA))
-        red, green, blue = parts
+        red, green, blue = (obs[..., i, :, :] * kind(part) for i, part in enumerate(_LUMA))
         return (red + green + blue).astype(obs.dtype, copy=False)[..., None, :, :]
 
 

@@ -199,12 +199,9 @@ class SelectTransform(Transform):
 
     def transform_output_spec(self, output_spec: Composite) -> Composite:
         output_spec = output_spec.clone()
-        dropped = ["full_observation_spec"]
-        dropped += [] if self.keep_done_keys else ["full_done_spec"]
-        dropped += [] if self.keep_reward_keys else ["full_reward_spec"]
-        for name in dropped:
+        for name, kept in zip(_OUTPUTS, (self.keep_done_keys, self.keep_reward_keys, False), strict=True):
             for key in output_spec[name].keys(True, True):
-                if key not in self.selected_keys:
+                if not kept and key not in self.selected_keys:
                     del output_spec[name][key]
         return output_spec
 

@@ -16,6 +16,16 @@ from lite.specs.composite import Composite
 _Change = TensorSpec | Callable[[Any], Any] | None
 
 
+def _changed(name: str) -> Any:
+    """A method: the new specs of a kind of entries."""
+
+    def method(self: ModuleTransform, spec: Composite) -> Any:
+        change = self._changes[name]
+        return change(spec) if callable(change) else spec if change is None else change
+
+    return method
+
+
 class ModuleTransform(Transform):
     """A TensorDictModule as a transform, such as a network that computes features.
 
@@ -103,26 +113,11 @@ class ModuleTransform(Transform):
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
         return self._run(tensordict) if self.inverse else tensordict
 
-    def _changed(self, name: str, spec: Composite) -> Composite:
-        change: Any = self._changes[name]
-        if change is None:
-            return spec
-        return change if isinstance(change, TensorSpec) else change(spec)  # type: ignore[return-value]
-
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        return self._changed("observation", observation_spec)
-
-    def transform_action_spec(self, action_spec: Composite) -> Composite:
-        return self._changed("action", action_spec)
-
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        return self._changed("reward", reward_spec)
-
-    def transform_done_spec(self, done_spec: Composite) -> Composite:
-        return self._changed("done", done_spec)
-
-    def transform_state_spec(self, state_spec: Composite) -> Composite:
-        return self._changed("state", state_spec)
+    transform_observation_spec = _changed("observation")
+    transform_action_spec = _changed("action")
+    transform_reward_spec = _changed("reward")
+    transform_done_spec = _changed("done")
+    transform_state_spec = _changed("state")
 
 
 belong_to("lite.envs", ModuleTransform)

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, TensorDictBase, get_default_dtype
+from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import EnvironmentTransform, Keys, Transform
+from lite.envs.env_specs import beside
+from lite.envs.transforms.base import EnvironmentTransform, Keys, Transform, as_buffer
 from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.kernels import reward2go
 from lite.specs.arrays import Unbounded
@@ -62,9 +63,7 @@ class TargetReturn(EnvironmentTransform):
         return [] if self.parent is None else list(self.parent.reward_keys)
 
     def _default_out_keys(self) -> list[NestedKey]:
-        return [
-            "target_return" if isinstance(key, str) else (*key[:-1], "target_return") for key in self.in_keys
-        ]
+        return [beside(key, "target_return") for key in self.in_keys]
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         mask = reset_mask(self.reset_key, tensordict)
@@ -75,9 +74,7 @@ class TargetReturn(EnvironmentTransform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
-            before, reward = tensordict.get(target), next_tensordict.get(source, None)
-            if reward is None:
-                raise KeyError(f"TargetReturn reads {source!r}, which is missing.")
+            before, reward = tensordict.get(target), self._read(next_tensordict, source)
             if before.shape != reward.shape:
                 raise ValueError(
                     f"the reward must have the shape of the target, {before.shape}, got {reward.shape}."
@@ -142,10 +139,7 @@ class Reward2GoTransform(Transform):
         in_keys = [("next", "reward")] if in_keys is None else in_keys
         super().__init__(in_keys, None, in_keys, in_keys if out_keys is None else out_keys)
         self.done_key = done_key
-        given = np.asarray(gamma)
-        self.register_buffer(
-            "gamma", given if isinstance(gamma, np.ndarray) else given.astype(get_default_dtype())
-        )
+        self.register_buffer("gamma", as_buffer(gamma, not isinstance(gamma, np.ndarray)))
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """`tensordict` as it is: the sums are made on the way into a buffer."""

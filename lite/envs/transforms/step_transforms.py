@@ -16,6 +16,7 @@ from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite._arrays.types import Path
 from lite._tree.keys import require_path, to_key
+from lite.envs.env_specs import beside
 from lite.envs.transforms.base import EnvironmentTransform, Keys, is_graph, key_list
 from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
 from lite.kernels._integer import integer
@@ -88,7 +89,9 @@ class StepTransform(EnvironmentTransform, ABC):
         return next_tensordict
 
     def _step_of(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> None:
-        following: dict[Path, Any] = {path: self._read(next_tensordict, path) for path in self._sources()}
+        following: dict[Path, Any] = {
+            path: self._read(next_tensordict, to_key(path)) for path in self._sources()
+        }
         entries, written = {}, []
         for path in self._paths():
             key = to_key(path)
@@ -109,12 +112,6 @@ class StepTransform(EnvironmentTransform, ABC):
         for key, path in written:
             if not self._keeps_next or key not in next_tensordict:
                 next_tensordict.set(key, following[path])
-
-    def _read(self, td: TensorDictBase, path: Path) -> Any:
-        value = td.get(to_key(path), None)
-        if value is None:
-            raise KeyError(f"{type(self).__name__} reads {to_key(path)!r}, which is missing.")
-        return value
 
     def _sources(self) -> list[Path]:
         """Entries of "next" that `step` reads, besides its own."""
@@ -304,7 +301,7 @@ class RewardSum(StepTransform):
         return ["reward"] if self.parent is None else list(self.parent.reward_keys)
 
     def _default_out_keys(self) -> list[NestedKey]:
-        return [to_key(_episode(require_path(key))) for key in self.in_keys]
+        return [beside(key, f"episode_{require_path(key)[-1]}") for key in self.in_keys]
 
     @property
     def reset_keys(self) -> list[NestedKey]:
@@ -603,10 +600,6 @@ class gSDENoise(TensorDictPrimer):
 
 
 belong_to("lite.envs", StepTransform, StepCounter, RewardSum, InitTracker, TensorDictPrimer, gSDENoise)
-
-
-def _episode(path: Path) -> Path:
-    return (*path[:-1], f"episode_{path[-1]}")
 
 
 def primer_of_states(shapes: Mapping[Any, tuple[int, ...]]) -> TensorDictPrimer:

@@ -67,10 +67,7 @@ class TimeMaxPool(Transform):
         mask = reset_mask(self.reset_key, tensordict)
         self._lead = mask.ndim
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
-            value = tensordict_reset.get(source, None)
-            if value is None:
-                raise KeyError(f"TimeMaxPool reads {source!r}, which is missing.")
-            value = np.asarray(value)
+            value = np.asarray(self._read(tensordict_reset, source))
             kept = self._buffer(source, value)
             kept[:, mask] = 0
             kept[0, mask] = value[mask]

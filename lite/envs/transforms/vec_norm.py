@@ -19,7 +19,6 @@ from lite.envs.transforms.base import Keys, Transform, apply_to_composite, numbe
 from lite.envs.transforms.compose import Compose
 from lite.specs.arrays import Unbounded
 from lite.specs.base import Shape, TensorSpec
-from lite.specs.composite import Composite
 
 _SEPARATOR = "-<.>-"  # in the names of the state dict
 _STATISTICS = ("_sum", "_ssq", "_count")
@@ -280,17 +279,10 @@ def as_observation_norm(
     transform: Transform, loc: TensorDictBase, scale: TensorDictBase, eps: float | None = None
 ) -> Compose | ObservationNorm:
     """`ObservationNorm` by fixed means and deviations; a `Compose` of them for several keys."""
-    norms = [
-        ObservationNorm(
-            np.array(loc.get(source)),
-            np.array(scale.get(source)),
-            [source],
-            [target],
-            standard_normal=True,
-            eps=eps,
-        )
-        for source, target in zip(transform.in_keys, transform.out_keys, strict=True)
-    ]
+    norms = []
+    for source, target in zip(transform.in_keys, transform.out_keys, strict=True):
+        mean, std = (np.array(td.get(source)) for td in (loc, scale))
+        norms.append(ObservationNorm(mean, std, [source], [target], standard_normal=True, eps=eps))
     return norms[0] if len(norms) == 1 else Compose(*norms)
 
 
@@ -464,19 +456,11 @@ class VecNormV2(RunningNorm):
 
     # -- specs ----------------------------------------------------------------------------------
 
-    def _unbounded(self, spec: Composite) -> Composite:
-        spec = spec.clone()
-        for source, target in zip(self.in_keys, self.out_keys, strict=True):
-            found = spec.get(source, None)
-            if found is not None:
-                spec[target] = _normalised(found)
-        return spec
+    @apply_to_composite
+    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
+        return _normalised(observation_spec)
 
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        return self._unbounded(observation_spec)
-
-    def transform_reward_spec(self, reward_spec: Composite) -> Composite:
-        return self._unbounded(reward_spec)
+    transform_reward_spec: Any = transform_observation_spec
 
 
 belong_to("lite.envs", VecNorm, VecNormV2)
