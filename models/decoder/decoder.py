@@ -11,7 +11,7 @@ import threading
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -54,6 +54,7 @@ _FORKED = (
     "process, or start processes with 'spawn'"
 )
 _WHOLE = 2**31  # more tokens than any row has
+_NONE_OF_ITS_OWN = object()
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,6 +68,7 @@ def _in_turn(method: Callable[Concatenate[OnnxDecoder, P], R]) -> Callable[Conca
         if os.getpid() != self._process:
             raise RuntimeError(_FORKED)
         with self._turn:
+            self._swap_adapter()
             return method(self, *args, **kwargs)
 
     return turn
@@ -178,7 +180,7 @@ class OnnxDecoder:
                 stacklevel=2,
             )
         self._vocab_size = placed.vocab_size
-        self._adapter: str | None = None
+        self._chosen: str | None = None  # the adapter that runs use, unless a thread has its own
         self._set_graph(placed)
         self._weights: dict[str, NDArray[Any]] = {}  # those that are not the file's
         self._adapter_inputs: tuple[str, ...] = ()  # the projections that have got some
@@ -206,6 +208,8 @@ class OnnxDecoder:
 
     def _empty(self, rows: int) -> None:
         """Begin with that many rows, all empty."""
+        self._of_threads: dict[int, str | None] = {}  # adapters of `with_adapter`
+        self._adapter = self._chosen  # that of `_cache`: a thread swaps in its own when it has the turn
         self._cache: KVCache = self._new_cache(self._adapter, rows)
         self._others: dict[str | None, KVCache] = {}  # what rows hold of adapters that are not in use now
         self._held = np.zeros(rows, np.bool_)
@@ -242,7 +246,7 @@ class OnnxDecoder:
         path = Path(model).absolute() if isinstance(model, str | Path) else model
         arguments = {**self._made_of, "device": self.device}
         learnt = self._weights, self._adapter_inputs, arguments.pop("adapters")
-        return _reopened, (type(self), path, arguments, self._adapter, learnt)
+        return _reopened, (type(self), path, arguments, self._chosen, learnt)
 
     def update_weights_(self, weights: Mapping[str, ArrayLike]) -> None:
         """Run with other values of some weights from now on, as do all siblings.
@@ -347,21 +351,53 @@ class OnnxDecoder:
     def adapter(self) -> str | None:
         """The LoRA adapter that runs use, by its name in `adapters`; None for the model as it is.
 
-        Rows keep what they hold, and go on only under the adapter they began with.
+        Setting it chooses for all threads but those in a block of `with_adapter`. Rows keep what they hold,
+        and go on only under the adapter they began with.
 
         Raises:
             ValueError: when set to a name that is not in `adapters`.
         """
-        return self._adapter
+        return self._of_threads.get(threading.get_ident(), self._chosen)
 
     @adapter.setter
     def adapter(self, name: str | None) -> None:
         self._use_adapter(name)
 
+    @contextmanager
+    def with_adapter(self, name: str | None) -> Iterator[None]:
+        """Run with an adapter in this thread until the end of the block; other threads use their own.
+
+        A wrapper runs so with its `adapter`. What `stream` and `generate_each` begin within the block keeps
+        the adapter, wherever its steps are taken.
+
+        Raises:
+            ValueError: there is no adapter of that name.
+
+        Example:
+            >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, stream
+            >>> decoder = OnnxDecoder(embedded_model_path())
+            >>> with decoder.with_adapter(None):
+            ...     steps = stream(decoder, [[10, 20]], GenerationConfig(max_new_tokens=3))
+            >>> len(list(steps))
+            3
+        """
+        self._require_adapter(name)
+        thread = threading.get_ident()
+        before = self._of_threads.get(thread, _NONE_OF_ITS_OWN)
+        try:
+            self._of_threads[thread] = name
+            yield
+        finally:
+            if before is _NONE_OF_ITS_OWN:
+                self._of_threads.pop(thread, None)
+            else:
+                self._of_threads[thread] = before  # type: ignore[assignment]
+
     @property
     def adapter_version(self) -> int:
         """How often `set_adapter` replaced the values of the adapter in use; 0 without one."""
-        return 0 if self._adapter is None else self._adapters[self._adapter][0].version
+        name = self.adapter
+        return 0 if name is None else self._adapters[name][0].version
 
     def set_adapter(self, name: str, values: AdapterSource) -> None:
         """Give an adapter new values, or add one, while the model stays open.
@@ -536,9 +572,10 @@ class OnnxDecoder:
         """
         if os.getpid() != self._process:
             raise RuntimeError(_FORKED)
-        if self._others:
-            self._check_adapter(rows)
         with self._turn:  # as `_in_turn` does, whose two calls more are felt here
+            self._swap_adapter()
+            if self._others:
+                self._check_adapter(rows)
             return self._cache.step(rows, tokens)
 
     @_in_turn
@@ -776,11 +813,20 @@ class OnnxDecoder:
 
     @_in_turn
     def _use_adapter(self, name: str | None) -> None:
-        if name == self._adapter:
-            return
+        self._require_adapter(name)
+        self._chosen = name
+        self._swap_adapter()
+
+    def _require_adapter(self, name: str | None) -> None:
         if name is not None and name not in self._adapters:
             known = ", ".join(map(repr, self._adapters)) or "none was given"
             raise ValueError(f"adapter must be None or one of the decoder's adapters ({known}), got {name!r}")
+
+    def _swap_adapter(self) -> None:
+        """Go on with the rows of this thread's adapter; it has the turn."""
+        name = self.adapter if self._of_threads else self._chosen
+        if name == self._adapter:
+            return
         rows, cache = self.num_rows, self._others.pop(name, None)
         if cache is None:
             cache = self._new_cache(name, rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -143,6 +144,12 @@ def require_rewindable(model: Any, name: str, purpose: str) -> RewindableDecoder
             f"{type(model).__name__} lacks some of it"
         )
     return found
+
+
+def with_adapter(decoder: Any, name: str | None) -> AbstractContextManager[None]:
+    """Run a decoder with an adapter in this thread; a decoder that has none runs as it does."""
+    own = getattr(decoder, "with_adapter", None)
+    return nullcontext() if own is None else own(name)
 
 
 def checked_given(decoder: Decoder, ids: ArrayLike) -> NDArray[np.int64]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from lite.kernels._integer import integer
 from lite.models.decoder.choices import ChoiceScores, checked_choices, score_choices
-from lite.models.decoder.protocol import Decoder, checked_row
+from lite.models.decoder.protocol import Decoder, checked_row, with_adapter
 from lite.models.decoder.scoring import checked_sampling, full_logits, score
 from lite.models.generation.batching import Batcher, BatchSizes
 from lite.models.generation.loop import Generated, check_options, generate
@@ -191,15 +191,9 @@ class ModelCalls:
         return self.pool.run(functools.partial(self._on, task), rows, most=self.sessions)
 
     def _on(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
-        """The results of rows by a decoder, which another wrapper may have set to another adapter."""
-        before = getattr(model, "adapter", None)
-        if before == self.adapter:
+        """The results of rows by a decoder, which other wrappers and threads use with other adapters."""
+        with with_adapter(model, self.adapter):
             return self._with_adapter(task, model, rows)
-        model.adapter = self.adapter  # type: ignore[attr-defined]
-        try:
-            return self._with_adapter(task, model, rows)
-        finally:
-            model.adapter = before  # type: ignore[attr-defined]
 
     def _with_adapter(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
         ids = [row.ids for row in rows]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from lite.kernels import DrawDetails
 from lite.kernels._integer import integer
-from lite.models.decoder.protocol import Decoder, checked_row, refuse_path
+from lite.models.decoder.protocol import Decoder, checked_row, refuse_path, with_adapter
 from lite.models.generation.options import GenerationConfig
 from lite.models.generation.prefix_cache import PrefixCache
 from lite.models.generation.response import Response
@@ -142,7 +143,8 @@ def generate(
         responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text)
         run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
         rounds = run.rounds() if streamer is None else _streamed(run.rounds(), responses, streamer)
-        ended = dict(_results(rounds))
+        with with_adapter(decoder, getattr(decoder, "adapter", None)):  # whatever is chosen meanwhile
+            ended = dict(_results(rounds))
     finally:
         if streamer is not None:
             streamer.end()  # whatever failed, as a reader in another thread waits for it
@@ -197,7 +199,7 @@ def generate_each(
     refuse_path(decoder, "decoder")
     responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
-    return _Closable(_results(run.rounds()))
+    return _Closable(decoder, _results(run.rounds()))
 
 
 def stream(
@@ -229,13 +231,17 @@ def stream(
     """
     responses = _checked(decoder, prompts, config, seeds, num_samples, decode_text, beams=False)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
-    return _Closable(_steps(run.rounds()))
+    return _Closable(decoder, _steps(run.rounds()))
 
 
 class _Closable(Generator[Out]):
-    """A generator that any thread may close, also while it runs: it ends behind that step then."""
+    """A generator that any thread may close, also while it runs: it ends behind that step then.
 
-    def __init__(self, generator: Generator[Out]) -> None:
+    All steps run with the adapter that the decoder has now.
+    """
+
+    def __init__(self, decoder: Decoder, generator: Generator[Out]) -> None:
+        self._adapted = functools.partial(with_adapter, decoder, getattr(decoder, "adapter", None))
         self._generator = generator
         self._running = threading.Lock()
         self._closed = False
@@ -246,7 +252,8 @@ class _Closable(Generator[Out]):
                 raise StopIteration
             raise ValueError("the iterator runs already, in another thread or in what calls it")
         try:
-            found = self._generator.send(value)
+            with self._adapted():
+                found = self._generator.send(value)
         finally:
             self._running.release()
         if self._closed:  # meanwhile
@@ -255,13 +262,15 @@ class _Closable(Generator[Out]):
         return found
 
     def throw(self, *error: Any) -> Out:
-        return self._generator.throw(*error)
+        with self._adapted():
+            return self._generator.throw(*error)
 
     def close(self) -> None:
         self._closed = True  # first: if the lock is taken, whoever has it looks next
         if self._running.acquire(blocking=False):
             try:
-                self._generator.close()
+                with self._adapted():
+                    self._generator.close()
             finally:
                 self._running.release()
 

@@ -74,7 +74,7 @@ def load_model(
 
 def check_adapter(model: Any, adapter: str | None) -> None:
     """Raise ValueError if a model has no adapter of that name."""
-    known = getattr(model, "adapters", ())
+    known = getattr(model, "adapters", ()) if hasattr(model, "with_adapter") else ()
     if adapter is not None and adapter not in known:
         names = ", ".join(map(repr, known)) or "none was given"
         raise ValueError(f"adapter must be None or one of the model's adapters ({names}), got {adapter!r}")

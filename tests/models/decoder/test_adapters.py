@@ -1,15 +1,17 @@
 """LoRA adapters: each gives what its formulas say, rows keep to theirs, and other models' files are named."""
 
 import copy
+import itertools
 import pickle
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnxruntime
 import pytest
-from helpers.cases import raises
+from helpers.cases import each_case, raises
 from helpers.lora_nets import filled
 from helpers.models.handmade_exports import ADAPTERS, NAMES, adapter, logits
 from helpers.models.real_models import EXPECTED, MODELS
@@ -17,7 +19,7 @@ from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
 from lite import nn
-from lite.models import GenerationConfig, OnnxDecoder, generate, score
+from lite.models import GenerationConfig, OnnxDecoder, generate, generate_each, score, stream
 
 FOLDER = MODELS / "handmade-lora"
 FILES = {name: FOLDER / f"{name}.onnx_adapter" for name in ADAPTERS}
@@ -89,6 +91,46 @@ def test_a_row_does_not_go_on_under_another_adapter(decoder: OnnxDecoder) -> Non
     raises(ValueError, "computed with adapter 'formal'", lambda: decoder.decode([1], [0]))
     decoder.reset(0)
     np.testing.assert_allclose(decoder.prefill(0, PROMPTS[0]), want(PROMPTS[0], None)[-1], atol=1e-4)
+
+
+def test_a_thread_has_an_adapter_of_its_own(decoder: OnnxDecoder) -> None:
+    """What others choose meanwhile changes neither its rows nor what it has begun."""
+    decoder.adapter = "casual"
+    with ThreadPoolExecutor(1) as other:
+        with decoder.with_adapter("formal"):
+            with decoder.with_adapter(None):
+                assert decoder.adapter is None
+                got = decoder.prefill(0, PROMPTS[0])
+                np.testing.assert_allclose(got, want(PROMPTS[0], None)[-1], atol=1e-4)
+            assert decoder.adapter == "formal"
+            assert other.submit(lambda: decoder.adapter).result() == "casual"
+            assert decoder.sibling().adapter == "casual"
+            scored = other.submit(score, decoder, PROMPTS[1:2]).result()[0]
+            exact = log_probs(want(PROMPTS[1], "casual"))[np.arange(len(PROMPTS[1]) - 1), PROMPTS[1][1:]]
+            np.testing.assert_allclose(scored[1:], exact, atol=1e-4)
+            got = decoder.prefill(1, PROMPTS[0])
+            np.testing.assert_allclose(got, want(PROMPTS[0], "formal")[-1], atol=1e-4)
+        assert decoder.adapter == "casual"
+        raises(ValueError, "one of the decoder's adapters", decoder.with_adapter("rude").__enter__)
+    decoder.release([0, 1])
+    assert decoder.cache_bytes == 0
+
+
+@each_case("begin", [stream, generate_each])
+def test_what_is_begun_keeps_its_adapter(decoder: OnnxDecoder, begin: Any) -> None:
+    def said(steps: Any, name: str | None) -> None:
+        tokens = [int(x) for step in steps for x in (step[1] if type(step) is tuple else step).tokens]
+        decoder.adapter = name
+        (alone,) = generate(decoder, [PROMPTS[0]], GenerationConfig(max_new_tokens=4))
+        assert tokens == alone.tokens.tolist()
+
+    with decoder.with_adapter("formal"):
+        formal = begin(decoder, [PROMPTS[0]], GenerationConfig(max_new_tokens=4))
+    plain = begin(decoder, [PROMPTS[0]], GenerationConfig(max_new_tokens=4))
+    decoder.adapter = "casual"
+    first = next(formal)
+    said(itertools.chain([first], formal), "formal")
+    said(plain, None)
 
 
 def test_an_adapter_without_rows_takes_no_memory(decoder: OnnxDecoder) -> None:

@@ -58,6 +58,20 @@ def test_wrappers_of_one_model_take_turns(wrapper: OnnxWrapper) -> None:
     assert wrapper.model.adapter is None  # as it was before
 
 
+def test_the_decoder_has_no_adapter_in_other_threads(wrapper: OnnxWrapper) -> None:
+    """A service scores, or streams, by the decoder while a wrapper answers with an adapter."""
+    before, found = wrapper.model.score(PROMPTS[0]), []
+
+    def meanwhile(_: Any, scores: Any) -> Any:
+        with ThreadPoolExecutor(1) as other:
+            found.append(other.submit(wrapper.model.score, PROMPTS[0]).result())
+        return scores
+
+    options = {"max_new_tokens": 4, "do_sample": False, "logits_processor": [meanwhile]}
+    check(wrapper.get_new_version(generate_kwargs=options), "formal")
+    np.testing.assert_array_equal(found, [before] * 8)
+
+
 @pytest.mark.depth
 def test_in_many_threads(wrapper: OnnxWrapper) -> None:
     made = [wrapper.get_new_version(adapter=name, batching=True) for name in (*ADAPTERS, None)] * 6
