@@ -130,7 +130,7 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
     if found is not None:
         return found
     for bound in (start, stop):
-        if bound is not None and (graph.size(bound) is not None or abs(bound) >= size):
+        if bound and (graph.size(bound) is not None or abs(bound) >= size):
             graph.fail(
                 f"cuts a dynamic dimension at {int(bound)}, a number that depends on the size of the example"
             )
@@ -138,8 +138,9 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
         return graph.slice(x, axis, -1, -_FAR, -1, size)
     begin, end, _ = slice(start, stop, step).indices(size)
     length = len(range(begin, end, step))
-    # With both ends counted from one side the length is fixed, otherwise it grows with the size.
-    if (start is None or start >= 0) != (stop is not None and stop >= 0):
+    # With both ends counted from one side the length is fixed, otherwise it grows with the size. A negative
+    # step begins at the end of the dimension.
+    if (step > 0 if start is None else start >= 0) != (step < 0 if stop is None else stop >= 0):
         length = Size(length)
     first = (0 if step > 0 else -1) if start is None else int(start)
     last = (_FAR if step > 0 else -_FAR) if stop is None else int(stop)

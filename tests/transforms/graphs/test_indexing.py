@@ -1,5 +1,6 @@
 """Brackets, against NumPy."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -11,12 +12,19 @@ X = numbers(5, 6, 4)
 BASIC = [
     np.s_[0], np.s_[-1], np.s_[:, 2], np.s_[:, -2, 1], np.s_[:, 1:4], np.s_[:, ::2], np.s_[:, ::-1],
     np.s_[:, 4:1:-1], np.s_[:, -3:-1], np.s_[..., 1], np.s_[None], np.s_[:, None, ..., None], np.s_[:, 5:2],
-    np.s_[::-1], np.s_[...], np.s_[:, :, 10:],
+    np.s_[::-1], np.s_[...], np.s_[:, :, 10:], np.s_[:, -6],
 ]  # fmt: skip
 
 
 def test_basic() -> None:
     check(lambda x: [x[index] * 1 for index in BASIC], X)
+
+
+def test_slices_of_a_dynamic_dimension_and_of_a_computed_one() -> None:
+    bounds = (None, 0, 1, 3, -1, -3)
+    slices = [slice(*cut) for cut in itertools.product(bounds, bounds, (1, 2, -1, -2))]
+    check(lambda x: [x[cut] * 1 for cut in slices], X[..., 0], sizes=(4, 9))
+    check(lambda x: [x[x[:, 0] > 0][cut] * 1 for cut in slices], np.abs(X[..., 0]), sizes=(4, 9))
 
 
 ARRAYS = [
@@ -35,7 +43,7 @@ def test_writes() -> None:
     def function(x: np.ndarray) -> list[np.ndarray]:
         found = []
         for index in (
-            *(np.s_[...], np.s_[:], np.s_[:, 1], np.s_[:, -1, 2]),
+            *(np.s_[...], np.s_[:], np.s_[:, 1], np.s_[:, -1, 2], np.s_[:, -6]),
             *(np.s_[:, 1:5:2], np.s_[:, ::-1], np.s_[..., 0], np.s_[:, 3:3]),
         ):
             out = x * 1
@@ -55,6 +63,7 @@ def test_writes_into_a_part_of_a_dynamic_dimension() -> None:
         for index in (
             *(np.s_[0], np.s_[-1], np.s_[:2], np.s_[1:], np.s_[-2:], np.s_[1:3], np.s_[::2], np.s_[::-1]),
             *(np.s_[0, 1], np.s_[1:, 1:3], np.s_[:-1, ..., 0], np.s_[None, 1], np.s_[2, :, 1], np.s_[..., 0]),
+            *(np.s_[:1:-1], np.s_[-2::-1]),
         ):
             out = x * 1
             out[index] += out[index] * 2
@@ -145,6 +154,7 @@ def test_what_is_refused() -> None:
         (list, "walks over a dimension of dynamic size"),
     ):
         raises(NotImplementedError, message, check, function, X)
-    raises(IndexError, "out of bounds for axis 1 with size 6", check, lambda x: x[:, 6], X)
-    raises(IndexError, "out of bounds for axis 1 with size 6", check, lambda x: write(x, np.s_[:, 6]), X)
+    for index in (np.s_[:, 6], np.s_[:, -7]):
+        raises(IndexError, "out of bounds for axis 1 with size 6", check, lambda x, index=index: x[index], X)
+        raises(IndexError, "out of bounds for axis 1 with size 6", check, lambda x, i=index: write(x, i), X)
     raises(IndexError, "too many indices", check, lambda x: x[0, 0, 0, 0], X)
