@@ -47,6 +47,6 @@ _NAMES = {
     "_tree.unbatched": "UnbatchedTensor",
 }
 # So `lite.nn.Linear` needs no import of `lite.nn`, as with torch; it is one when it is asked for.
-_PACKAGES = {name: name for name in ("data", "kernels", "models", "nn", "optim")}
+_PACKAGES = {name: name for name in ("data", "envs", "kernels", "models", "nn", "optim")}
 
 __all__, __getattr__, __dir__ = _import_on_first_use(globals(), _NAMES, _PACKAGES)

@@ -95,6 +95,7 @@ from lite._tree.nontensor import NonTensorData as NonTensorData
 from lite._tree.nontensor import NonTensorStack as NonTensorStack
 from lite._tree.unbatched import UnbatchedTensor as UnbatchedTensor
 from lite import data as data
+from lite import envs as envs
 from lite import kernels as kernels
 from lite import models as models
 from lite import nn as nn

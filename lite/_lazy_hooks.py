@@ -11,6 +11,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from lite._arrays.foreign import class_name
+
 _loaders: dict[str, Callable[[], Callable[..., Any]]] = {}
 _loaded: dict[str, Callable[..., Any]] = {}
 
@@ -37,7 +39,7 @@ def implementation(name: str, module: Any, package: str = "lite.nn") -> Callable
         if name not in _loaders:
             if package != "lite.nn":
                 raise ImportError(f"{name} needs {package}: import it first.")
-            raise TypeError(f"module must be a Module, got {type(module).__name__}.")
+            raise TypeError(f"module must be a Module, got {class_name(module)}.")
         found = _loaded[name] = _loaders[name]()
     return found
 

@@ -586,7 +586,10 @@ class TensorDict(Dense, TensorDictBase):
     ) -> None:
         if kwargs:
             if source is not None:
-                raise ValueError("Either a dictionary or a sequence of kwargs must be provided, not both.")
+                raise ValueError(
+                    "Either a dictionary or a sequence of kwargs must be provided, not both: "
+                    f"got a source and {list(kwargs)}."
+                )
             source = kwargs
         self._data = {}
         self._batch_size = parse_batch_size(batch_size)

@@ -26,7 +26,7 @@ assert not [name for name in sys.modules if name.startswith(unasked)]
 assert not any(name.startswith(("lite.nn._parameters", "lite.nn._export")) for name in sys.modules)
 lite.from_module(net)
 assert "lite.nn._parameters.from_module" in sys.modules
-lite.optim.Adam, lite.data.GAE, lite.kernels.gae, lite.models.History  # without an import of their own
+lite.optim.Adam, lite.data.GAE, lite.envs.GymEnv, lite.kernels.gae, lite.models.History  # with no import
 assert not {"numba", "onnxruntime", "tokenizers", "jinja2", "gymnasium"} & set(sys.modules)
 """
 

@@ -17,6 +17,7 @@ from helpers.cases import each_case
 import lite
 from lite import TensorDict, nn
 from lite.data import GAE, Collector, LazyTensorStorage, TensorDictReplayBuffer
+from lite.envs import Compose, StepCounter
 
 
 class Estimator:
@@ -46,6 +47,10 @@ def assign(td: TensorDict, key: Any, value: Any) -> None:
 
 def call(module: Any, **options: Any) -> Callable[[TensorDict], object]:
     return lambda td: nn.TensorDictModule(module, **options)(td)
+
+
+def of_library(library: str, name: str, **members: object) -> object:
+    return type(name, (), {"__module__": library, **members})()
 
 
 VALUE = nn.TensorDictModule(nn.Linear(4, 1), ["x"], ["state_value"])
@@ -100,6 +105,19 @@ MISTAKES = [
         "stack | ['dict'] | TensorDict.from_list"),
     Mistake("a list as an input", lambda td: nn.Linear(2, 1)([1.0, 2.0]), TypeError,
         "input | list | np.asarray"),
+    Mistake("a list as an input of any layer", lambda td: nn.GELU()([1.0]), TypeError,
+        "input | list | np.asarray"),
+    Mistake("a data frame as an input",
+        lambda td: nn.Linear(4, 1)(of_library("pandas", "DataFrame", shape=(3, 4))), TypeError,
+        "input | pandas.DataFrame | np.asarray"),
+    Mistake("a TensorDict of another library",
+        lambda td: lite.stack([of_library("tensordict", "TensorDict")]), TypeError, "tensordict.TensorDict"),
+    Mistake("a misspelt argument", lambda td: TensorDict({"x": np.zeros(3)}, batchsize=[3]), ValueError,
+        "source | ['batchsize']"),
+    Mistake("a transform as a class", lambda td: Compose(StepCounter), ValueError, "class StepCounter"),
+    Mistake("one number for two", lambda td: lite.optim.Adam(1e-3, betas=0.9), ValueError,
+        "betas | two | 0.9"),
+    Mistake("half a cell", lambda td: nn.MLP(4, 2, num_cells=2.5), TypeError, "num_cells | integer | 2.5"),
     Mistake("a loss as a class", lambda td: nn.MSELoss(), AttributeError,
         "'MSELoss' | lite.nn.functional | lite.nn.losses"),
     Mistake("a class in place of a module", call(nn.Linear, in_keys=["x"], out_keys=["y"]), ValueError,

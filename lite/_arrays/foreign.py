@@ -27,6 +27,13 @@ def is_foreign(value: Any) -> bool:
     return hasattr(type(value), "__dlpack__")
 
 
+def class_name(value: object) -> str:
+    """The name of a value's class, for messages: that of another library with the library."""
+    kind = type(value)
+    library = kind.__module__.partition(".")[0]
+    return f"{library}.{kind.__name__}" if library in ("pandas", "tensordict", "torch") else kind.__name__
+
+
 def from_dlpack(array: Any) -> Any:
     """A NumPy array over the memory of another library's array; a Numba device array if it is on a GPU.
 

@@ -204,7 +204,7 @@ class Dense(Container):
 
     def _node_from(self, mapping: Mapping[Any, Any]) -> Any:
         node = class_registry.dense._make({}, self._batch_size, self._device, self._names)
-        if mapping:
+        if type(mapping) is not dict or mapping:
             node._fill(mapping)
         return node
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lite._arrays.device import on_leaves
+from lite._arrays.foreign import class_name
 from lite._arrays.types import Array, Names, Shape, is_array
 from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import entry_error, prefix_error_path
@@ -133,7 +134,7 @@ def join(items: list[Any], functions: JoinFunctions, dim: int) -> Any:
         )
     payloads = [isinstance(item, NonTensorBase) for item in items]
     if not all(isinstance(item, TensorCollection) for item in items) or (any(payloads) and not all(payloads)):
-        got = sorted({type(item).__name__ for item in items})
+        got = sorted(set(map(class_name, items)))
         raise TypeError(
             f"{functions.name} expects tensordicts, got items of type {got}; TensorDict(dict) and"
             " TensorDict.from_list(list of dicts) make some."

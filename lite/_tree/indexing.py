@@ -74,10 +74,10 @@ def _item(item: object) -> Any:
             "mixed string/non-string index: a key path and an index cannot be combined; td[key][index] takes "
             "rows of one entry."
         )
+    if hasattr(item, "__array__"):  # first, as tensors of torch have both
+        return _array_item(np.asarray(item))
     if hasattr(item, "__index__"):
         return int(item.__index__())
-    if hasattr(item, "__array__"):
-        return _array_item(np.asarray(item))
     raise TypeError(f"a batch index must be an int, slice, None, bool, ellipsis or array, got {type(item)}.")
 
 

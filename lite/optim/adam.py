@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from lite.optim.optimizer import Optimizer, Options
@@ -80,7 +81,7 @@ class Adam(Optimizer):
     def _check(self, options: Options) -> None:
         super()._check(options)
         betas = options["betas"]
-        if len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
+        if not isinstance(betas, Collection) or len(betas) != 2 or not all(0 <= beta < 1 for beta in betas):
             raise ValueError(f"betas must be two numbers from 0 to below 1, got {betas}.")
 
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 import lite
 from lite import TensorDict
 from lite._arrays.dtypes import Dtype, is_floating
+from lite._arrays.foreign import class_name
 from lite._arrays.types import Array, is_interpreted, raw
 from lite.nn import Module, Parameter
 from lite.nn._parameters.tree import tree_of
@@ -305,7 +306,7 @@ class Optimizer:
         params = learnt or params  # nothing but arrays is a mistake
         for param in params:
             if not isinstance(param, Parameter):
-                raise TypeError(f"an optimiser takes Parameters, got {type(param).__name__}.")
+                raise TypeError(f"an optimiser takes Parameters, got {class_name(param)}.")
             if not is_floating(param.dtype):
                 raise TypeError(f"an optimiser takes floating Parameters, got one of {param.dtype}.")
         group = {**self.defaults, **param_group, "params": params}

@@ -18,7 +18,10 @@ class Place:
 
 
 class Places:
-    """Indices by NumPy's protocol."""
+    """Indices by NumPy's protocol, with the other for one element alone, as torch's tensors."""
+
+    def __index__(self) -> int:
+        raise TypeError("only integer tensors of a single element can be converted to an index")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array([0, 2])

@@ -51,7 +51,11 @@ def test_structured_arrays_become_nodes() -> None:
 
 
 def test_mappings_become_nodes() -> None:
-    td = TensorDict({"n": collections.UserDict({"a": np.zeros((2, 3))})}, batch_size=[2], names=["t"])
+    class Untold(collections.UserDict[str, Any]):  # as tensordict's TensorDict
+        def __bool__(self) -> bool:
+            raise RuntimeError("Converting a tensordict to boolean value is not permitted")
+
+    td = TensorDict({"n": Untold({"a": np.zeros((2, 3))})}, batch_size=[2], names=["t"])
     assert td["n"].batch_size == (2,)
     assert td["n"].names == ["t"]
 

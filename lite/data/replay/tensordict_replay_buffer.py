@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite import NestedKey, TensorDictBase
+from lite._arrays.foreign import class_name
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
 from lite.data.replay.columns import is_container, reduced
@@ -85,7 +86,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         """
         if not isinstance(tensordicts, TensorDictBase):
             raise ValueError(
-                f"{type(self).__name__} takes TensorDicts, got {type(tensordicts).__name__}; "
+                f"{type(self).__name__} takes TensorDicts, got {class_name(tensordicts)}; "
                 "TensorDict(entries, batch_size=[rows]) makes one."
             )
         with self._storage.lock:

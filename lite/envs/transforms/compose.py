@@ -42,6 +42,8 @@ def as_transform(given: Any, name: str = "transform") -> Transform:
     """
     if isinstance(given, Transform):
         return given
+    if isinstance(given, type) and issubclass(given, Transform):
+        raise ValueError(f"{name} must be a Transform or a function, got the class {given.__name__}.")
     if hasattr(given, "inv"):
         # It may withhold what it gets, and give it later, which only a buffer asks for.
         raise ValueError(f"{type(given).__name__} is a transform of replay buffers alone: append it there.")

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDict
+from lite._arrays.foreign import class_name
 from lite._arrays.public import belong_to
 from lite.nn._import.module import GraphModule
 from lite.nn._lora import files, graph
@@ -213,7 +214,7 @@ def lora(
         'model.layers.0.self_attn.qkv_proj.lora_A.weight'
     """
     if not isinstance(module, Module):
-        raise TypeError(f"module must be a Module, got {type(module).__name__}.")
+        raise TypeError(f"module must be a Module, got {class_name(module)}.")
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
         raise ValueError(f"rank must be a positive integer, got {rank!r}.")
     if not 0 < alpha < np.inf:

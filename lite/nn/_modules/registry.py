@@ -11,6 +11,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from lite._arrays.foreign import class_name
 from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import is_interpreted, is_symbolic
 from lite._transforms.handles import assignments
@@ -64,7 +65,7 @@ class Registry:
         self._check_name(name, registry, "parameter")
         if param is not None and not isinstance(param, Parameter):
             raise TypeError(
-                f"parameter '{name}' must be a Parameter or None, got {_type_name(param)}; "
+                f"parameter '{name}' must be a Parameter or None, got {class_name(param)}; "
                 "wrap the array as lite.nn.Parameter(array)."
             )
         assignments[0] = object()
@@ -93,7 +94,7 @@ class Registry:
         registry = self._registry("_buffers", "buffers")
         self._check_name(name, registry, "buffer")
         if tensor is not None and not is_buffer_value(tensor):
-            raise TypeError(f"buffer '{name}' must be an array or None, got {_type_name(tensor)}.")
+            raise TypeError(f"buffer '{name}' must be an array or None, got {class_name(tensor)}.")
         assignments[0] = object()
         registry[name] = np.asarray(tensor) if isinstance(tensor, np.generic) else tensor
         if persistent:
@@ -120,7 +121,7 @@ class Registry:
         """
         registry = self._registry("_modules", "modules")
         if module is not None and not isinstance(module, Registry):
-            raise TypeError(f"child '{name}' must be a Module or None, got {_type_name(module)}.")
+            raise TypeError(f"child '{name}' must be a Module or None, got {class_name(module)}.")
         self._check_name(name, registry, "module")
         assignments[0] = object()
         registry[name] = module
@@ -141,7 +142,7 @@ class Registry:
 
     def _check_name(self, name: Any, registry: dict[str, Any], kind: str) -> None:
         if not isinstance(name, str):
-            raise TypeError(f"{kind} name must be a string, got {_type_name(name)}.")
+            raise TypeError(f"{kind} name must be a string, got {class_name(name)}.")
         if "." in name:
             raise KeyError(f'{kind} name cannot contain ".", got {name!r}.')
         if not name:
@@ -161,7 +162,7 @@ class Registry:
         if name in state.get("_parameters", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign {_type_name(value)} as parameter '{name}': expected a Parameter or None. "
+                    f"cannot assign {class_name(value)} as parameter '{name}': expected a Parameter or None. "
                     f"To change its values, write to {name}.data or {name}[...]."
                 )
             assignments[0] = object()
@@ -173,7 +174,7 @@ class Registry:
         elif name in state.get("_modules", ()):
             if value is not None:
                 raise TypeError(
-                    f"cannot assign {_type_name(value)} as child module '{name}': expected a Module or None."
+                    f"cannot assign {class_name(value)} as child module '{name}': expected a Module or None."
                 )
             assignments[0] = object()
             state["_modules"][name] = None
@@ -181,7 +182,7 @@ class Registry:
             if value is not None and not is_buffer_value(value) and not _is_of_a_step(value):
                 more = " What takes part in a gradient is one as x.detach()." if is_interpreted(value) else ""
                 raise TypeError(
-                    f"cannot assign {_type_name(value)} as buffer '{name}': expected an array or None.{more}"
+                    f"cannot assign {class_name(value)} as buffer '{name}': expected an array or None.{more}"
                 )
             assignments[0] = object()
             # NumPy converts 0-d results to scalars, but a buffer must be an array.
@@ -338,7 +339,7 @@ class Registry:
         if not target:
             raise ValueError("target must name a submodule, got ''.")
         if not isinstance(module, Registry):
-            raise ValueError(f"module must be a Module, got {type(module).__name__}.")
+            raise ValueError(f"module must be a Module, got {class_name(module)}.")
         path, _, name = target.rpartition(".")
         parent = self.get_submodule(path)
         if strict or hasattr(parent, name):
@@ -387,9 +388,5 @@ def _member(module: Any, name: str, target: str) -> Any:
 
 def _require_module(value: Any, name: str, target: str) -> Any:
     if not isinstance(value, Registry):
-        raise AttributeError(f"'{name}' (of '{target}') is not a Module but {type(value).__name__}.")
+        raise AttributeError(f"'{name}' (of '{target}') is not a Module but {class_name(value)}.")
     return value
-
-
-def _type_name(value: Any) -> str:
-    return type(value).__name__

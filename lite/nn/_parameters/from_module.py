@@ -9,6 +9,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, stack
 from lite import lazy_stack as lazily
+from lite._arrays.foreign import class_name
 from lite._arrays.types import computed, is_array, raw
 from lite.nn._modules.initial import is_uninitialized
 from lite.nn._modules.meta import MetaArray
@@ -26,7 +27,7 @@ def from_module(
 ) -> Any:
     """See `TensorDict.from_module`."""
     if not isinstance(module, Module):
-        raise TypeError(f"module must be a Module, got {type(module).__name__}.")
+        raise TypeError(f"module must be a Module, got {class_name(module)}.")
     out = _collect(module, "", use_state_dict, filter_empty)
     if out is None:
         out = TensorDict()

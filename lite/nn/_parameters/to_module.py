@@ -13,6 +13,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.device import unwrap, wrap
+from lite._arrays.foreign import class_name
 from lite._arrays.namespace import NamespaceArray
 from lite._arrays.types import raw
 from lite._transforms.handles import assignments
@@ -120,7 +121,7 @@ def to_module(
 ) -> Any:
     """See `TensorDict.to_module`."""
     if not isinstance(module, Module):
-        raise TypeError(f"module must be a Module, got {type(module).__name__}.")
+        raise TypeError(f"module must be a Module, got {class_name(module)}.")
     if use_state_dict and inplace is not None:
         raise RuntimeError("inplace cannot be chosen together with use_state_dict=True.")
     if swap_dest is not None and swap_dest.is_locked:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Self
 
+from lite._arrays.foreign import class_name
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, is_array
 from lite.nn._modules.module import Module, indented
@@ -80,7 +81,7 @@ class _Numbered(Module):
             TypeError: if `module` is not a Module.
         """
         if not isinstance(module, Module):
-            raise TypeError(f"module must be a Module, got {type(module).__name__}.")
+            raise TypeError(f"module must be a Module, got {class_name(module)}.")
         modules = list(self)
         modules.insert(index, module)
         self._renumber(modules)

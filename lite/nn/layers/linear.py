@@ -170,10 +170,7 @@ def linear(x: Array, weight: Array, bias: Array | None) -> Array:
         mapped: Any = weight
         inside = linear(*map(_inside, (x, weight, bias)))
         return type(mapped)(inside, mapped.level)
-    try:
-        shape = x.shape
-    except AttributeError as error:
-        raise TypeError(f"the input must be an array (np.asarray), got {type(x).__name__}.") from error
+    shape = x.shape
     if not shape or shape[-1] != weight.shape[-1]:
         kind = ""
         if hasattr(type(x), "_as_node"):

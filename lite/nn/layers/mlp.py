@@ -169,6 +169,8 @@ def _hidden(depth: int | None, num_cells: Sequence[int] | int | None) -> list[in
         if depth is None:
             raise RuntimeError("depth must be given when num_cells is one integer")
         return [num_cells] * depth
+    if not isinstance(num_cells, Iterable):
+        raise TypeError(f"num_cells must be an integer, or one for each hidden layer, got {num_cells!r}")
     cells = list(num_cells)
     if depth is not None and depth != len(cells):
         raise RuntimeError(f"depth {depth} contradicts num_cells, which lists {len(cells)} layers")
