@@ -14,10 +14,16 @@ from lite._tree.nontensor import NonTensorBase, NonTensorStack, unwrap
 
 
 def read(
-    td: Any, key: str, *, as_list: bool = False, as_padded_tensor: bool = False,
-    as_nested_tensor: bool = False, padding_side: str = "right", padding_value: object = 0.0,
+    td: Any,
+    key: str,
+    *,
+    as_list: bool = False,
+    as_padded_tensor: bool = False,
+    as_nested_tensor: bool = False,
+    padding_side: str = "right",
+    padding_value: object = 0.0,
     layout: object = None,
-) -> Any:  # fmt: skip
+) -> Any:
     """The direct entry `key` of a container in the requested form, or None if there is none.
 
     Raises:

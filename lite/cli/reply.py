@@ -55,10 +55,15 @@ class Reply:
 
 
 def reply(
-    model: LoadedModel, ids: NDArray[np.int64], config: GenerationConfig, seed: np.uint64,
-    write: Callable[[str], object], *, prefix_cache: PrefixCache | None = None,
+    model: LoadedModel,
+    ids: NDArray[np.int64],
+    config: GenerationConfig,
+    seed: np.uint64,
+    write: Callable[[str], object],
+    *,
+    prefix_cache: PrefixCache | None = None,
     assistant_model: Decoder | None = None,
-) -> Reply:  # fmt: skip
+) -> Reply:
     """Respond to one prompt, as `stream` does, and hand each piece of text to `write` as soon as it is whole.
 
     An interrupt (Ctrl-C) ends the response after the token that is under way, and is no exception then.

@@ -43,12 +43,20 @@ class BatchedEnvBase(EnvBase):
     """
 
     def __init__(
-        self, num_workers: int, create_env_fn: Maker | Sequence[Maker], *,
-        create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None, device: Any = None,
-        allow_done_after_reset: bool = False, run_type_checks: bool = False,
-        mp_start_method: str | None = None, daemon: bool = True, shutdown_timeout: float = 5.0,
-        serial_for_single: bool = False, pin_memory: bool = False,
-    ) -> None:  # fmt: skip
+        self,
+        num_workers: int,
+        create_env_fn: Maker | Sequence[Maker],
+        *,
+        create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        device: Any = None,
+        allow_done_after_reset: bool = False,
+        run_type_checks: bool = False,
+        mp_start_method: str | None = None,
+        daemon: bool = True,
+        shutdown_timeout: float = 5.0,
+        serial_for_single: bool = False,
+        pin_memory: bool = False,
+    ) -> None:
         count = integer("num_workers", num_workers, least=1)
         makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * count
         given = {} if create_env_kwargs is None else create_env_kwargs

@@ -99,11 +99,18 @@ class StepMDP:
     """
 
     def __init__(
-        self, observation_keys: Iterable[NestedKey], state_keys: Iterable[NestedKey],
-        action_keys: Iterable[NestedKey], done_keys: Iterable[NestedKey], reward_keys: Iterable[NestedKey], *,
-        keep_other: bool = True, exclude_reward: bool = True, exclude_done: bool = False,
+        self,
+        observation_keys: Iterable[NestedKey],
+        state_keys: Iterable[NestedKey],
+        action_keys: Iterable[NestedKey],
+        done_keys: Iterable[NestedKey],
+        reward_keys: Iterable[NestedKey],
+        *,
+        keep_other: bool = True,
+        exclude_reward: bool = True,
+        exclude_done: bool = False,
         exclude_action: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         states, actions, dones = list(state_keys), list(action_keys), list(done_keys)
         rewards = [key for key in reward_keys if key not in states]
         kept_rewards = [key for key in reward_keys if key in states or not exclude_reward]

@@ -97,10 +97,15 @@ def recorded(
 
 
 def acted(
-    environments: Environments, observations: Sequence[Encoding], first: TensorDict,
-    policy: Callable[[Any], Any], value_of: Callable[[Any], Any], steps: int, stop: bool,
+    environments: Environments,
+    observations: Sequence[Encoding],
+    first: TensorDict,
+    policy: Callable[[Any], Any],
+    value_of: Callable[[Any], Any],
+    steps: int,
+    stop: bool,
     restarted: Callable[[Any], Any],
-) -> TensorDict | list[Any]:  # fmt: skip
+) -> TensorDict | list[Any]:
     """`recorded` with a policy, which writes to a TensorDict of each step. 1.6 times as fast as `step`.
 
     Args:

@@ -62,11 +62,20 @@ class ModelCalls:
     """
 
     def __init__(
-        self, model: Decoder, *, num_samples: int = 1, decode_text: DecodeText | None = None,
-        equal_lengths: bool = False, sizes: BatchSizes | None = None, timeout: float = 10.0,
-        sessions: int = 1, adapter: str | None = None, max_rows: int | None = None,
-        prefix_cache: int | None = None, assistant_model: Decoder | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        model: Decoder,
+        *,
+        num_samples: int = 1,
+        decode_text: DecodeText | None = None,
+        equal_lengths: bool = False,
+        sizes: BatchSizes | None = None,
+        timeout: float = 10.0,
+        sessions: int = 1,
+        adapter: str | None = None,
+        max_rows: int | None = None,
+        prefix_cache: int | None = None,
+        assistant_model: Decoder | None = None,
+    ) -> None:
         if max_rows is not None and integer("max_rows", max_rows) < 1:
             raise ValueError(f"max_rows must be at least 1, got {max_rows}")
         kept = 0 if prefix_cache is None else prefix_cache

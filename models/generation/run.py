@@ -51,10 +51,16 @@ class Run:
     """
 
     def __init__(
-        self, decoder: Decoder, waiting: Iterator[Response], *, max_rows: int, longest: int = 0,
-        decode_text: DecodeText | None = None, cache: PrefixCache | None = None,
+        self,
+        decoder: Decoder,
+        waiting: Iterator[Response],
+        *,
+        max_rows: int,
+        longest: int = 0,
+        decode_text: DecodeText | None = None,
+        cache: PrefixCache | None = None,
         speculation: Speculation | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.decoder = decoder
         self.waiting = waiting
         self.max_rows = max_rows

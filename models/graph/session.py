@@ -223,12 +223,21 @@ def default_threads() -> int:
 
 
 def open_session(
-    graph: str | Path, *, device: str = "cpu", num_threads: int | None = None, flash_attention: bool = True,
-    content: bytes | None = None, providers: Sequence[Any] | None = None, stream: CudaStream | None = None,
-    cuda_graphs: bool = False, memory_pattern: bool = False, spinning: bool = True,
-    disabled_optimizers: Sequence[str] = (), weights: Mapping[str, NDArray[Any]] | None = None,
+    graph: str | Path,
+    *,
+    device: str = "cpu",
+    num_threads: int | None = None,
+    flash_attention: bool = True,
+    content: bytes | None = None,
+    providers: Sequence[Any] | None = None,
+    stream: CudaStream | None = None,
+    cuda_graphs: bool = False,
+    memory_pattern: bool = False,
+    spinning: bool = True,
+    disabled_optimizers: Sequence[str] = (),
+    weights: Mapping[str, NDArray[Any]] | None = None,
     runtime: str = "onnxruntime",
-) -> SessionLike:  # fmt: skip
+) -> SessionLike:
     """Create the session of `graph`.
 
     Args:

@@ -42,10 +42,16 @@ class EncodedChat(NamedTuple):
 
 
 def render_messages(
-    messages: Turns, *, tokenizer: Any = None, chat_template: str | None = None,
-    chat_template_name: str | None = None, spans: bool = False, specials: re.Pattern[str] | None = None,
-    probe: bool = False, **options: Any,
-) -> Rendered:  # fmt: skip
+    messages: Turns,
+    *,
+    tokenizer: Any = None,
+    chat_template: str | None = None,
+    chat_template_name: str | None = None,
+    spans: bool = False,
+    specials: re.Pattern[str] | None = None,
+    probe: bool = False,
+    **options: Any,
+) -> Rendered:
     """Render one conversation with the template chosen by `find_chat_template`.
 
     Tool calls that a message's content spells out, as it does after parsing, reach the template once.

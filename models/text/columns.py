@@ -8,10 +8,17 @@ import numpy as np
 
 
 def collate(
-    columns: dict[str, list[list[Any]]], *, single: bool, pad_token_id: int | None, padding_side: str,
-    padding: bool | str, truncation: bool, max_length: int | None,
-    return_attention_mask: bool = True, return_tensors: str | None,
-) -> dict[str, Any]:  # fmt: skip
+    columns: dict[str, list[list[Any]]],
+    *,
+    single: bool,
+    pad_token_id: int | None,
+    padding_side: str,
+    padding: bool | str,
+    truncation: bool,
+    max_length: int | None,
+    return_attention_mask: bool = True,
+    return_tensors: str | None,
+) -> dict[str, Any]:
     """The result of encoding: `columns` by name, "input_ids" among them, each with as many numbers a row.
 
     Options are those of `Tokenizer.__call__`. With `single` the lists of the only row.

@@ -143,10 +143,15 @@ class DistributionMethods(LLMWrapperBase):
         return self._masked(scored, mask, padding_side, fill=padding_value or 0.0)
 
     def _get_dist_with_prompt_mask(
-        self, tensordict: Any, tokens_key: NestedKey | None = None, logits_key: NestedKey = "logits",
-        assistant_mask_key: NestedKey | None = None, attention_mask_key: NestedKey | None = None,
-        padding_side: str = "left", **kwargs: Any,
-    ) -> LLMMaskedCategorical:  # fmt: skip
+        self,
+        tensordict: Any,
+        tokens_key: NestedKey | None = None,
+        logits_key: NestedKey = "logits",
+        assistant_mask_key: NestedKey | None = None,
+        attention_mask_key: NestedKey | None = None,
+        padding_side: str = "left",
+        **kwargs: Any,
+    ) -> LLMMaskedCategorical:
         """The distributions of responses: of all but the tokens of the input's ``(tokens_key, "prompt")``.
 
         Without these tokens, what the assistant mask marks.

@@ -17,10 +17,16 @@ from lite.models.wrapper.options import InputMode
 
 
 def load_model(
-    model: Any, device: str | None, *, sessions: int = 1, num_threads: int | None = None,
-    variant: str | None = None, adapters: Mapping[str, AdapterSource] | None = None,
-    runtime: str | None, name: str = "model",
-) -> Any:  # fmt: skip
+    model: Any,
+    device: str | None,
+    *,
+    sessions: int = 1,
+    num_threads: int | None = None,
+    variant: str | None = None,
+    adapters: Mapping[str, AdapterSource] | None = None,
+    runtime: str | None,
+    name: str = "model",
+) -> Any:
     """The decoder of a folder or file; a `Decoder` is checked and returned.
 
     Args:

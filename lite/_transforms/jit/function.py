@@ -119,10 +119,15 @@ class JitFunction(Generic[P, R]):
     """The result of `lite.jit`; see there."""
 
     def __init__(
-        self, fn: Callable[..., Any], static_argnames: str | Sequence[str], donate: str | Sequence[str],
-        dynamic_axes: Mapping[str, Any] | None, providers: Sequence[Any] | None, threads: int | None,
+        self,
+        fn: Callable[..., Any],
+        static_argnames: str | Sequence[str],
+        donate: str | Sequence[str],
+        dynamic_axes: Mapping[str, Any] | None,
+        providers: Sequence[Any] | None,
+        threads: int | None,
         fallback: bool,
-    ) -> None:  # fmt: skip
+    ) -> None:
         if not callable(fn):
             raise TypeError(f"fn must be a function, got {type(fn).__name__}.")
         self.fn = fn

@@ -46,10 +46,14 @@ class Runner:
     """
 
     def __init__(
-        self, program: Program, pairs: dict[int, str], places: Sequence[tuple[int, str] | None],
-        options: dict[str, Any], saved: tuple[bytes, tuple[Joined, ...], tuple[Tiles, ...]] | None = None,
+        self,
+        program: Program,
+        pairs: dict[int, str],
+        places: Sequence[tuple[int, str] | None],
+        options: dict[str, Any],
+        saved: tuple[bytes, tuple[Joined, ...], tuple[Tiles, ...]] | None = None,
         held: int = 0,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.program = program
         self._held = held
         self._replaced = [(i, name) for i, name in pairs.items() if i < held]

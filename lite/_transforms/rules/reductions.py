@@ -367,10 +367,17 @@ def _onnx_mean(
 
 @ONNX.rule(np.var)
 def _onnx_var(
-    graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, ddof: float = 0,
-    keepdims: bool = False, *, where: ArrayLike = True, mean: ArrayLike = NOT_GIVEN,
+    graph: Graph,
+    a: ArrayLike,
+    axis: Axes = None,
+    dtype: DtypeLike = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike = True,
+    mean: ArrayLike = NOT_GIVEN,
     correction: Any = NOT_GIVEN,
-) -> GraphArray:  # fmt: skip
+) -> GraphArray:
     ddof = ddof if correction is NOT_GIVEN else correction
     x = graph.operand(a)
     if where is not True and where is not NOT_GIVEN:

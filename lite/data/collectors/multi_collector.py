@@ -63,18 +63,32 @@ class MultiCollector(BackgroundCollector):
     """
 
     def __init__(
-        self, create_env_fn: Maker | Sequence[Maker], policy: Callable[[Any], Any] | None = None, *,
-        num_workers: int | None = None, policy_factory: Callable[[], Callable[[Any], Any]] | None = None,
-        frames_per_batch: int, total_frames: int = -1,
+        self,
+        create_env_fn: Maker | Sequence[Maker],
+        policy: Callable[[Any], Any] | None = None,
+        *,
+        num_workers: int | None = None,
+        policy_factory: Callable[[], Callable[[Any], Any]] | None = None,
+        frames_per_batch: int,
+        total_frames: int = -1,
         create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
-        max_frames_per_traj: int | None = None, init_random_frames: int | None = None,
-        reset_at_each_iter: bool = False, postproc: Callable[[Any], Any] | None = None,
-        split_trajs: bool = False, track_traj_ids: bool = True,
-        exploration_type: InteractionType | str | None = InteractionType.RANDOM, set_truncated: bool = False,
-        replay_buffer: Any = None, update_at_each_batch: bool = False, track_policy_version: bool = False,
-        seed: int | None = None, progress: bool = False, mp_start_method: str | None = None,
-        shutdown_timeout: float = 5.0, **torch_arguments: Unpack[TorchArguments],
-    ) -> None:  # fmt: skip
+        max_frames_per_traj: int | None = None,
+        init_random_frames: int | None = None,
+        reset_at_each_iter: bool = False,
+        postproc: Callable[[Any], Any] | None = None,
+        split_trajs: bool = False,
+        track_traj_ids: bool = True,
+        exploration_type: InteractionType | str | None = InteractionType.RANDOM,
+        set_truncated: bool = False,
+        replay_buffer: Any = None,
+        update_at_each_batch: bool = False,
+        track_policy_version: bool = False,
+        seed: int | None = None,
+        progress: bool = False,
+        mp_start_method: str | None = None,
+        shutdown_timeout: float = 5.0,
+        **torch_arguments: Unpack[TorchArguments],
+    ) -> None:
         check_torch_arguments(torch_arguments)
         makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn]
         count = len(makers) if num_workers is None else integer("num_workers", num_workers)

@@ -415,10 +415,15 @@ def _multi_head_attention(spec: Spec) -> Run:
         raise Unsupported("scores as an output, or a cache of several beams,")
 
     def run(
-        query: Array, key: Array | None = None, value: Array | None = None, bias: Array | None = None,
-        mask: Array | None = None, score_bias: Array | None = None, past_key: Array | None = None,
+        query: Array,
+        key: Array | None = None,
+        value: Array | None = None,
+        bias: Array | None = None,
+        mask: Array | None = None,
+        score_bias: Array | None = None,
+        past_key: Array | None = None,
         past_value: Array | None = None,
-    ) -> Any:  # fmt: skip
+    ) -> Any:
         parts = [*_apart(query), *_apart(key), *_apart(value)]
         parts = [split_heads(x, heads) if x.ndim == 3 else x for x in parts]
         if bias is not None:

@@ -77,11 +77,21 @@ class _Convolution(Module):
     output_padding: Sizes = ()
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: int | Iterable[int],
-        stride: int | Iterable[int] = 1, padding: int | Iterable[int] | str = 0,
-        dilation: int | Iterable[int] = 1, groups: int = 1, bias: bool = True, padding_mode: str = "zeros",
-        device: Device | None = None, dtype: DTypeLike | None = None, *, rng: Rng = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Iterable[int],
+        stride: int | Iterable[int] = 1,
+        padding: int | Iterable[int] | str = 0,
+        dilation: int | Iterable[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
         super().__init__()
         _check_groups(groups, in_channels, out_channels)
         if padding_mode not in _MODES:
@@ -529,12 +539,22 @@ class _ConvTranspose(_Convolution):
     _transposed = True
 
     def __init__(
-        self, in_channels: int, out_channels: int, kernel_size: int | Iterable[int],
-        stride: int | Iterable[int] = 1, padding: int | Iterable[int] = 0,
-        output_padding: int | Iterable[int] = 0, groups: int = 1, bias: bool = True,
-        dilation: int | Iterable[int] = 1, padding_mode: str = "zeros", device: Device | None = None,
-        dtype: DTypeLike | None = None, *, rng: Rng = None,
-    ) -> None:  # fmt: skip
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | Iterable[int],
+        stride: int | Iterable[int] = 1,
+        padding: int | Iterable[int] = 0,
+        output_padding: int | Iterable[int] = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: int | Iterable[int] = 1,
+        padding_mode: str = "zeros",
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f"padding_mode must be 'zeros', got {padding_mode!r}")
         padding = sizes("padding", padding, self._dims)
@@ -673,11 +693,20 @@ class _LazyConvolution(LazyLayer, _Convolution):
     _size_name = "in_channels"
 
     def __init__(
-        self, out_channels: int, kernel_size: int | Iterable[int], stride: int | Iterable[int] = 1,
-        padding: int | Iterable[int] | str = 0, dilation: int | Iterable[int] = 1, groups: int = 1,
-        bias: bool = True, padding_mode: str = "zeros", device: Device | None = None,
-        dtype: DTypeLike | None = None, *, rng: Rng = None,
-    ) -> None:  # fmt: skip
+        self,
+        out_channels: int,
+        kernel_size: int | Iterable[int],
+        stride: int | Iterable[int] = 1,
+        padding: int | Iterable[int] | str = 0,
+        dilation: int | Iterable[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
         # The channels of both sides are checked when the input has told one of them.
         super().__init__(0, 0, kernel_size, stride, padding, dilation, groups, False, padding_mode)
         self._rng = rng

@@ -324,10 +324,17 @@ class _BatchNorm(Module):
     _dims: ClassVar[tuple[int, ...]]  # how many an input may have
 
     def __init__(
-        self, num_features: int, eps: float = 1e-5, momentum: float | None = 0.1, affine: bool = True,
-        track_running_stats: bool = True, device: Device | None = None, dtype: DTypeLike | None = None, *,
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
+        *,
         bias: bool = True,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         self.num_features = num_features
         self.eps = eps

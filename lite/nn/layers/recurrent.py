@@ -47,10 +47,19 @@ class Recurrent(Module):
     proj_size: int = 0  # set before `__init__`, which makes the parameters
 
     def __init__(
-        self, input_size: int, hidden_size: int, num_layers: int = 1, bias: bool = True,
-        batch_first: bool = False, dropout: float = 0.0, bidirectional: bool = False, device: Device = None,
-        dtype: DTypeLike | None = None, *, rng: Rng = None,
-    ) -> None:  # fmt: skip
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device: Device = None,
+        dtype: DTypeLike | None = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
         super().__init__()
         if not isinstance(dropout, numbers.Real) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability in [0, 1], got {dropout!r}")

@@ -40,11 +40,21 @@ class _Layer(Module):
     _attentions: tuple[str, ...]
 
     def __init__(
-        self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-        activation: Activation = relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-        norm_first: bool = False, bias: bool = True, device: Device | None = None,
-        dtype: DTypeLike | None = None, *, rng: Rng = None,
-    ) -> None:  # fmt: skip
+        self,
+        d_model: int,
+        nhead: int,
+        dim_feedforward: int = 2048,
+        dropout: float = 0.1,
+        activation: Activation = relu,
+        layer_norm_eps: float = 1e-5,
+        batch_first: bool = False,
+        norm_first: bool = False,
+        bias: bool = True,
+        device: Device | None = None,
+        dtype: DTypeLike | None = None,
+        *,
+        rng: Rng = None,
+    ) -> None:
         super().__init__()
         rng = None if rng is None else np.random.default_rng(rng)
         for name in self._attentions:

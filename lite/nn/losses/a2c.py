@@ -46,10 +46,16 @@ class ActorCriticLoss(LossModule):
     _read_keys: tuple[str, ...] = ("action",)  # entries of the batch beside those that networks read
 
     def __init__(
-        self, actor_network: Module | None, critic_network: Module | None, *, delay_actor: bool = False,
-        delay_value: bool = False, separate_losses: bool = False, clip_value: float | None = None,
+        self,
+        actor_network: Module | None,
+        critic_network: Module | None,
+        *,
+        delay_actor: bool = False,
+        delay_value: bool = False,
+        separate_losses: bool = False,
+        clip_value: float | None = None,
         **options: Any,
-    ) -> None:  # fmt: skip
+    ) -> None:
         super().__init__()
         if actor_network is None or (critic_network is None and not self._critic_is_optional):
             raise TypeError("actor_network and critic_network must be given.")
