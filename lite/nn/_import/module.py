@@ -479,10 +479,14 @@ def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
 def _fixed(graph: OperationGraph) -> frozenset[str]:
     """Weights that do not learn unless they are named: those of `_FIXED`, masks, rotations, and factors.
 
-    torch.onnx writes causal masks, rotary frequencies and factors of attention as initializers, as it does
-    weights.
+    torch.onnx writes causal masks, rotary frequencies, tables of waves, slopes and factors of attention as
+    initializers, as it does weights.
     """
     found = _used(graph, _FIXED) | _rotations(graph)
+    for name in _float_weights(graph):
+        array = graph.weights[name].array()
+        if array.ndim > 1 and (_are_waves(array) or _are_slopes(array)):
+            found.add(name)
     for name in _used(graph, _MASKED) & graph.weights.keys():
         array = graph.weights[name].array()
         if array.dtype.kind == "f" and array.size and array.min() <= _LOWEST:
@@ -520,6 +524,36 @@ def _rotations(graph: OperationGraph) -> set[str]:
     for node in reversed(graph.nodes):
         found.update(filter(makes_angles, node.outputs))
     return set(filter(makes_angles, graph.weights.keys() & readers.keys())) if angles else set()
+
+
+def _are_waves(array: NDArray[Any]) -> bool:
+    """Whether columns are sines and cosines of the row's number, but for a few rows, as of a filler.
+
+    Of a wave, the two neighbours of a number have the number times a constant as their sum.
+    """
+    *others, rows, columns = array.shape
+    table = array.reshape(-1, columns)
+    if prod(others) != 1 or rows < 8 or (rows > 64 and not _are_waves(table[:64])):  # of many read few
+        return False
+    top = np.abs(table := table.astype(np.float64)).max(0)
+    if not (0.9 < top.max() < 1.01 and np.ptp(table) > 1):
+        return False
+    sums, middle = table[:-2] + table[2:], table[1:-1]
+    large = np.abs(middle) > 0.5 * top
+    ratios = np.ma.masked_where(~large, sums / np.where(large, middle, 1))
+    factors = np.ma.median(ratios, 0).filled(0)  # type: ignore[no-untyped-call]
+    precision = 1e-3 if array.itemsize > 2 else 1e-2
+    return bool((np.abs(sums - factors * middle) <= precision * top).all(1).mean() >= 0.9)
+
+
+def _are_slopes(array: NDArray[Any]) -> bool:
+    """Whether these are the slopes of heads that ALiBi has."""
+    count = max(array.shape)
+    if count < 4 or count != array.size or not array.min() > 0:
+        return False
+    whole = 1 << (count.bit_length() - 1)
+    powers = np.sort(np.r_[2 : 2 * whole + 1 : 2, 1 : 2 * (count - whole) : 2]) * (4 / whole)
+    return np.allclose(np.sort(-np.log2(array.ravel().astype(np.float64))), powers, 0, 0.02)
 
 
 def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> set[str]:

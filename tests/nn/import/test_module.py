@@ -210,6 +210,30 @@ def test_frequencies_of_positions_do_not_learn(waves: set[str], of: str, learns:
     assert {name for name, p in net.named_parameters() if p.requires_grad} == learns
 
 
+@each_case(
+    ("name", "constant"),
+    [
+        ("sines, then cosines", lambda a: np.concatenate([np.sin(a), np.cos(a)], 1)),
+        (
+            "in turns, of a filler, halves",
+            lambda a: np.stack([np.sin(a), np.cos(a)], 2).reshape(100, -1) * (a[:, :1] != 9),
+        ),
+        ("cosines", lambda a: np.cos(a)[None, None]),
+        ("slopes of 12 heads", lambda a: 2.0 ** -np.r_[1:9, 0.5:4:1][:, None]),
+        ("slopes in turns", lambda a: 2.0 ** -np.r_[1:9, 0.5:4:1].reshape(1, 12, 1, 1)),
+    ],
+)
+def test_tables_of_waves_and_slopes_of_heads_do_not_learn(name: str, constant: Any) -> None:
+    """As exports of GPT-J, XGLM and BLOOM have them; what is not quite one learns."""
+    angles = np.arange(100)[:, None] * 1e4 ** (-np.arange(8) / 8)
+    table = constant(angles).astype(np.float16 if "halves" in name else np.float32)
+    noise = np.random.default_rng(0).normal(1, 0.1, table.shape).astype(table.dtype)
+    for array, learns in ((table, set()), (table * noise, {"w"}), (table[:3] * noise[:3] * 0 + 1, {"w"})):
+        nodes = [writer.node("Gather", "", ["w", "ids"], ["y"], {})]
+        net = nn.from_onnx(model_of(nodes, {"ids": np.zeros(2, np.int64)}, ["y"], {"w": array}))
+        assert {key for key, p in net.named_parameters() if p.requires_grad} == learns, name
+
+
 def test_copies_and_pickles_learn_by_themselves(tmp_path: Path) -> None:
     (tmp_path / "net.onnx").write_bytes(chain("w"))
     for net in (nn.from_onnx(tmp_path / "net.onnx"), nn.from_onnx(chain("w"))):
