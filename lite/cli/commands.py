@@ -229,7 +229,8 @@ def _learn(parser: argparse.ArgumentParser) -> None:
     adapter = "begin with this LoRA adapter (.onnx_adapter, or a folder of PEFT): its rank and its layers"
     _add_text(parser, "--adapter", "PATH", adapter)
     _add_text(parser, "--rank", "N", "rank of the LoRA adapters that learn (8)", type=_positive)
-    _add_number(parser, "--alpha", _amount, 16.0, "what they compute is multiplied with alpha / rank")
+    alpha = "what they compute is multiplied with alpha / rank (16.0, or that of PEFT's --adapter)"
+    _add_text(parser, "--alpha", "X", alpha, type=_amount)
     layers = "layers that have adapters, such as q_proj or '*.mlp.*'; again for more (those of attention)"
     _add_text(parser, "--targets", "NAME", layers, action="append")
     _add_flag(parser, "--full", "all weights learn, instead of adapters")
@@ -286,6 +287,8 @@ def _check_learn(args: argparse.Namespace) -> None:
         raise argparse.ArgumentError(None, "--beta of dpo must be above 0")
     if args.adapter is None and args.rank is None:
         args.rank = 8
+    if args.alpha is None and (args.adapter is None or args.adapter.endswith(".onnx_adapter")):
+        args.alpha = 16.0
     if args.full and args.adapter is not None:
         raise argparse.ArgumentError(None, "--full and --adapter: all weights learn, or an adapter goes on")
     if args.method == "grpo" and args.samples < 2:

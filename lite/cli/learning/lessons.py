@@ -50,11 +50,15 @@ def sft_lesson(model: Loaded, row: Row, args: argparse.Namespace) -> Lesson:
 def dpo_lessons(model: Loaded, row: Row, args: argparse.Namespace) -> tuple[Lesson, Lesson]:
     """The tokens of the chosen and of the rejected response of a row of `--method dpo`.
 
+    Both learn from the token on in which one of them begins, as with TRL's DPOTrainer.
+
     Raises:
         ValueError: the chat template refuses a conversation; no token would learn.
     """
     prompt, *responses = pair_of(row)
     chosen, rejected = (_answered(model, row, prompt, text, args) for text in responses)
+    first = min(chosen.said.argmax(), rejected.said.argmax())
+    chosen.said[first:] = rejected.said[first:] = True
     return chosen, rejected
 
 

@@ -167,7 +167,7 @@ class LoraModule(Module):
 def lora(
     module: Module,
     rank: int = 8,
-    alpha: float = 16,
+    alpha: float | None = None,
     targets: str | Iterable[str] | None = None,
     *,
     adapter: str | os.PathLike[str] | None = None,
@@ -182,7 +182,8 @@ def lora(
     Args:
         module: not changed; the result shares the arrays of its weights.
         rank: rank of the adapters; a given `adapter` has its own.
-        alpha: the output of an adapter is multiplied by alpha / rank.
+        alpha: the output of an adapter is multiplied by alpha / rank. None for that of PEFT's files in
+            `adapter`, and without these for 16.
         targets: paths of the layers, such as ``model.layers.0.self_attn.q_proj``, their last parts
             (``q_proj``), or patterns of either (``*``, ``layers.[01].*.v_proj``). Paths of a graph are those
             of the modules that it was exported from. None for the projections of attention: queries, keys,
@@ -217,7 +218,7 @@ def lora(
         raise TypeError(f"module must be a Module, got {class_name(module)}.")
     if isinstance(rank, bool) or not isinstance(rank, int | np.integer) or rank < 1:
         raise ValueError(f"rank must be a positive integer, got {rank!r}.")
-    if not 0 < alpha < np.inf:
+    if alpha is not None and not 0 < alpha < np.inf:
         raise ValueError(f"alpha must be positive, got {alpha!r}.")
     for path, inner in module.named_modules():
         if isinstance(inner, LoraModule | LoraLinear):
@@ -237,6 +238,10 @@ def lora(
     if loaded is not None:
         rank = max((pair.a.shape[0] for pair in loaded.values()), default=rank)
         targets = files.layers_of(loaded, candidates) if targets is None else targets
+        if alpha is None and Path(adapter or "").suffix != files.ONNX_SUFFIX:  # which has no scale of its own
+            scales = [pair.scale for pair in loaded.values()]
+            alpha = rank * max(scales, key=scales.count)
+    alpha = 16 if alpha is None else alpha
     names = chosen(candidates, targets)
     for path, layer in layers.items():
         if path in names:

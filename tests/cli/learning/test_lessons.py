@@ -131,3 +131,6 @@ def test_a_pair_has_two_responses_to_one_prompt(model: OpenModel) -> None:
             assert pieces(model, lesson) == [f"{said[0]['content']}{END}\n"]
     raw = dpo_lessons(model, {"chosen": "it is so", "rejected": "it is no"}, options(raw=True))
     assert [pieces(model, lesson) for lesson in raw] == [[f" so{END}"], [f" no{END}"]]
+    cut = {"prompt": "it is s", "chosen": "o", "rejected": "t"}  # " st" is a token
+    raw = dpo_lessons(model, cut, options(raw=True))
+    assert [pieces(model, lesson) for lesson in raw] == [[f" so{END}"], [f" st{END}"]]

@@ -88,6 +88,12 @@ def test_the_scale_of_a_configuration(tmp_path: Path, config: Any, scale: float)
     net = fresh(targets="q_proj")
     net.load_adapter(written(tmp_path, {KEY.format("A"): a, KEY.format("B"): b}, **config))
     np.testing.assert_allclose(net._adapters()[0].product(), scale * b @ a, rtol=1e-5)
+    begun = nn.lora(nn.from_onnx(graph(), trainable=False), adapter=tmp_path)  # as peft goes on with it
+    assert begun._adapters()[0].scale == scale
+    np.testing.assert_array_equal(begun.get_parameter(f"{PATHS[0]}.lora_B.weight").data, b)
+    other = nn.lora(nn.from_onnx(graph(), trainable=False), alpha=16, adapter=tmp_path)
+    np.testing.assert_allclose(other._adapters()[0].product(), scale * b @ a, rtol=1e-5)
+    assert other._adapters()[0].scale == 8
 
 
 def joined() -> Any:
