@@ -317,7 +317,8 @@ class OnnxDecoder:
                 turns.enter_context(decoder._turn)
             if any(decoder.lengths.any() for decoder in family):
                 raise RuntimeError(
-                    "rows hold tokens that were read with the old weights: reset or release them"
+                    "rows hold tokens that were read with the old weights: end or close streams, reset or "
+                    "release rows"
                 )
             for decoder in family:
                 decoder._weights, decoder._adapter_inputs = weights, adapter_inputs

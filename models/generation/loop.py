@@ -6,6 +6,7 @@ import functools
 import operator
 import threading
 from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any, Protocol, TypeVar
@@ -275,19 +276,22 @@ class _Closable(Generator[Out]):
                 self._running.release()
 
 
-def _steps(rounds: Iterator[Round]) -> Generator[Step]:
+def _steps(rounds: Generator[Round]) -> Generator[Step]:
     index, last, numbers = 0, None, np.empty(0, np.int64)
-    for responses, drawn, ended in rounds:
-        if drawn is None:
-            continue
-        if responses is not last:
-            last, numbers = responses, np.array([response.number for response in responses])
-        finished = {response.number: response.reason or "" for response in ended if response.count}
-        yield Step(index, numbers, drawn.tokens, drawn.log_probs, finished, drawn.details)
-        index += 1
+    with closing(rounds):  # at once, whatever a traceback holds
+        for responses, drawn, ended in rounds:
+            if drawn is None:
+                continue
+            if responses is not last:
+                last, numbers = responses, np.array([response.number for response in responses])
+            finished = {response.number: response.reason or "" for response in ended if response.count}
+            yield Step(index, numbers, drawn.tokens, drawn.log_probs, finished, drawn.details)
+            index += 1
 
 
-def _streamed(rounds: Iterator[Round], responses: Sequence[Response], streamer: Streamer) -> Iterator[Round]:
+def _streamed(
+    rounds: Generator[Round], responses: Sequence[Response], streamer: Streamer
+) -> Generator[Round]:
     """The rounds of one response, whose tokens are streamed."""
     if len(responses) != 1 or responses[0].config.num_beams > 1:
         raise ValueError(
@@ -295,20 +299,22 @@ def _streamed(rounds: Iterator[Round], responses: Sequence[Response], streamer: 
             f"{[response.config.num_beams for response in responses]}"
         )
     streamer.put(responses[0].prompt)
-    for turn in rounds:
-        if turn.drawn is not None:
-            streamer.put(turn.drawn.tokens)
-        yield turn
+    with closing(rounds):
+        for turn in rounds:
+            if turn.drawn is not None:
+                streamer.put(turn.drawn.tokens)
+            yield turn
 
 
-def _results(rounds: Iterator[Round]) -> Generator[tuple[int, Generated]]:
+def _results(rounds: Generator[Round]) -> Generator[tuple[int, Generated]]:
     """Responses by their numbers, as soon as they have ended."""
-    for turn in rounds:
-        for response in turn.ended:
-            if response.config.num_beams == 1:
-                yield response.number, _generated(response)
-            else:
-                yield from enumerate(_searched(response), response.number)
+    with closing(rounds):
+        for turn in rounds:
+            for response in turn.ended:
+                if response.config.num_beams == 1:
+                    yield response.number, _generated(response)
+                else:
+                    yield from enumerate(_searched(response), response.number)
 
 
 def _generated(response: Response) -> Generated:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -74,7 +74,7 @@ class Run:
         self._next: Response | None = None  # waits for room
         self._opened: list[Response] = []  # those that were opened last
 
-    def rounds(self) -> Iterator[Round]:
+    def rounds(self) -> Generator[Round]:
         """Everything that is drawn, as soon as it is there."""
         rows = Rows(self.decoder, self.max_rows, self.cache)
         try:

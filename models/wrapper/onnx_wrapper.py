@@ -567,8 +567,8 @@ class OnnxWrapper(DistributionMethods):
         samples = self.options.num_samples or 1
         if config.num_return_sequences not in (1, samples):
             raise ValueError(
-                f"num_samples differs from generate_kwargs['n']. Got {samples} and"
-                f" {config.num_return_sequences}"
+                f"num_samples differs from generate_kwargs['n']. Got {samples} and "
+                f"{config.num_return_sequences}: wrappers of get_new_version(num_samples=...) share the model"
             )
         if generator is None:
             generator = self._rng if seed is None else generator_of(seed)

@@ -9,7 +9,7 @@ from helpers.cases import raises
 from helpers.models.real_models import EXPECTED, each_export, open_model
 from numpy.typing import NDArray
 
-from lite.models import GenerationConfig, OnnxDecoder, generate, score, stream
+from lite.models import GenerationConfig, OnnxDecoder, generate, generate_each, score, stream
 
 SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=40, top_p=0.95)
 
@@ -97,8 +97,15 @@ def test_a_closed_stream_gives_its_rows_back(decoder: OnnxDecoder, prompts: list
     assert (decoder.lengths > 0).sum() == 3
     steps.close()
     assert (decoder.lengths == 0).all()
-    assert len(decoder.acquire(3)) == 3
+    rows = decoder.acquire(3)
     assert decoder.num_rows <= 4
+    decoder.release(rows)
+    for begin in stream, generate_each:
+        steps = begin(decoder, prompts, GenerationConfig(max_new_tokens=1))
+        next(steps)
+        with pytest.raises(OSError, match="gone") as kept:
+            steps.throw(OSError("gone"))
+        assert (decoder.lengths == 0).all(), kept
 
 
 @pytest.mark.parametrize("name", ["optimum-llama"])
@@ -203,9 +210,10 @@ def test_a_streamer_is_told_the_prompt_and_each_token(options: dict[str, Any]) -
     (response,) = generate(decoder, [[10, 20, 10, 20, 10]], config, streamer=told)
     assert told.calls == [[10, 20, 10, 20, 10], *([token] for token in response.tokens.tolist()), None]
     told = _Told(fail_at=3)
-    raises(OSError, "went away", lambda: generate(decoder, [[10, 20]], config, streamer=told))
+    with pytest.raises(OSError, match="went away") as kept:
+        generate(decoder, [[10, 20]], config, streamer=told)
     assert told.calls[-1] is None
-    assert not decoder.lengths.any()  # its row has been given back
+    assert not decoder.lengths.any(), kept  # its row has been given back, though a traceback is kept
 
 
 def test_a_streamer_takes_one_response() -> None:
