@@ -51,6 +51,8 @@ class Tiles:
 class Sequences:
     """The walk over device arrays of the shape of `like`, whose layout decides the order of reading.
 
+    It has the methods of `lite.kernels._sequences`, whose `work`, the type to compute in, is float64 here.
+
     Args:
         axis: axis of time.
     """

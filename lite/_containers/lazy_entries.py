@@ -30,13 +30,10 @@ def pieces_along(entry: Entry | Array, dim: int) -> Sequence[Any]:
     return [entry[(*at, i, ...)] for i in range(entry.shape[dim])] if entry.ndim > dim else []
 
 
-_ARRAYS = {ndarray}
-
-
 def _dicts(stack: Any) -> list[dict[str, Any]] | None:
-    """The dicts of entries of all parts; None if one is empty, as that of a lazy stack is."""
+    """The dicts of entries of all parts; None if one is empty, as that of a lazy stack always is."""
     dicts = [part._data for part in stack.tensordicts]
-    return dicts if all(dicts) else None  # a lazy stack has none, and an empty one is rare
+    return dicts if all(dicts) else None
 
 
 def keys(stack: Any) -> Iterable[str]:

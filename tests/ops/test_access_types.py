@@ -11,14 +11,19 @@ PROGRAM = """
 from typing import Any, assert_type
 import numpy as np
 from numpy.typing import NDArray
-from lite import LazyStackedTensorDict, TensorClass, TensorDict, jit, stack
+from lite import LazyStackedTensorDict, NestedKey, TensorClass, TensorDict, jit, stack
 from lite.envs import GymEnv
+from lite.nn import TensorDictModuleBase
 
 class State(TensorDict):
     pass
 
 class Point(TensorClass):
     data: np.ndarray
+
+class Norm(TensorDictModuleBase):
+    in_keys = ["x"]
+    out_keys = ["y"]
 
 @jit(donate="x")
 def double(x: float) -> str:
@@ -41,6 +46,7 @@ def program(td: TensorDict, state: State, rows: LazyStackedTensorDict) -> None:
     assert_type((Point(data=1) + 1)[:2].reshape(-1), Point)
     assert_type(double(1.0), str)
     assert_type(GymEnv("CartPole-v1").rollout(3), TensorDict)
+    assert_type(Norm().in_keys, list[NestedKey])
     td["obs"] += 1
     td["next"]["x"] = td["obs"][:2]
     td["text"], td[0] = "any object", {"obs": 1}

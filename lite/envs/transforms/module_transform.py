@@ -80,12 +80,12 @@ class ModuleTransform(Transform):
         }
 
     @property  # type: ignore[misc]
-    def in_keys(self) -> list[NestedKey]:
+    def in_keys(self) -> list[NestedKey]:  # type: ignore[override]
         """The module's `in_keys`; none with `inverse`."""
         return [] if self.inverse else list(self.module.in_keys)
 
     @property  # type: ignore[misc]
-    def out_keys(self) -> list[NestedKey]:
+    def out_keys(self) -> list[NestedKey]:  # type: ignore[override]
         """The module's `out_keys`; none with `inverse`."""
         return [] if self.inverse else list(self.module.out_keys)
 

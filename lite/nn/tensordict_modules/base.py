@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, MutableSequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -48,27 +48,32 @@ class TensorDictModuleBase(Module):
                 setattr(cls, f"_class_{name}", unravel_key_list(list(keys)))
                 setattr(cls, name, TensorDictModuleBase.__dict__[name])
 
-    @property
-    def in_keys(self) -> list[NestedKey]:
-        """Keys that the module reads; assignable, also before `super().__init__()`."""
-        keys: list[NestedKey] | None = self.__dict__.get("_in_keys")
-        return self._class_keys("in_keys") if keys is None else keys
+    if TYPE_CHECKING:  # which refuses a list in the class body for a property
+        in_keys: list[NestedKey]
+        out_keys: list[NestedKey]
+    else:
 
-    @in_keys.setter
-    def in_keys(self, keys: list[NestedKey]) -> None:
-        self.__dict__["_in_keys"] = _flat(keys, "in_keys")
+        @property
+        def in_keys(self) -> list[NestedKey]:
+            """Keys that the module reads; assignable, also before `super().__init__()`."""
+            keys: list[NestedKey] | None = self.__dict__.get("_in_keys")
+            return self._class_keys("in_keys") if keys is None else keys
 
-    @property
-    def out_keys(self) -> list[NestedKey]:
-        """Keys that the module writes, or the selected ones; assigning drops a selection."""
-        state = self.__dict__
-        keys: list[NestedKey] | None = state.get("_out_keys_apparent", state.get("_out_keys"))
-        return self._class_keys("out_keys") if keys is None else keys
+        @in_keys.setter
+        def in_keys(self, keys: list[NestedKey]) -> None:
+            self.__dict__["_in_keys"] = _flat(keys, "in_keys")
 
-    @out_keys.setter
-    def out_keys(self, keys: list[NestedKey]) -> None:
-        self.__dict__["_out_keys"] = _flat(keys, "out_keys")
-        self.__dict__.pop("_out_keys_apparent", None)
+        @property
+        def out_keys(self) -> list[NestedKey]:
+            """Keys that the module writes, or the selected ones; assigning drops a selection."""
+            state = self.__dict__
+            keys: list[NestedKey] | None = state.get("_out_keys_apparent", state.get("_out_keys"))
+            return self._class_keys("out_keys") if keys is None else keys
+
+        @out_keys.setter
+        def out_keys(self, keys: list[NestedKey]) -> None:
+            self.__dict__["_out_keys"] = _flat(keys, "out_keys")
+            self.__dict__.pop("_out_keys_apparent", None)
 
     @property
     def out_keys_source(self) -> list[NestedKey]:

@@ -184,8 +184,8 @@ class ValueEstimatorBase(TensorDictModuleBase):
                 raise KeyError(f"the value network writes {list(written)}, not {changed[name]!r}.")
         self.tensor_keys = self.default_keys(**{**asdict(self.tensor_keys), **changed})
 
-    @property  # type: ignore[misc]
-    def in_keys(self) -> list[NestedKey]:
+    @property
+    def in_keys(self) -> list[NestedKey]:  # type: ignore[override]
         """The value network's inputs, there and in `"next"`, rewards and flags; none without a network."""
         keys: list[NestedKey] = []
         inputs = getattr(self.value_network, "in_keys", None)
@@ -196,8 +196,8 @@ class ValueEstimatorBase(TensorDictModuleBase):
             keys.append(self.group_key)
         return keys
 
-    @property  # type: ignore[misc]
-    def out_keys(self) -> list[NestedKey]:
+    @property
+    def out_keys(self) -> list[NestedKey]:  # type: ignore[override]
         """The TensorDict that advantages and targets are written to."""
         return [self.tensor_keys.advantage, self.tensor_keys.value_target]
 

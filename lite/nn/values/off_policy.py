@@ -38,8 +38,8 @@ class _OffPolicyEstimator(AdvantageEstimator):
         self.actor_network = actor_network
         self.time_dim = time_dim
 
-    @property  # type: ignore[misc]
-    def in_keys(self) -> list[NestedKey]:
+    @property
+    def in_keys(self) -> list[NestedKey]:  # type: ignore[override]
         """The keys of all estimators, the log-prob of the actions, and the actor's inputs."""
         keys = [*super().in_keys, self._log_prob_key]
         return [*keys, *(key for key in self._actor_keys() if key not in keys)]
