@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import pickle
 from typing import Any, Self
 
@@ -12,7 +11,7 @@ from numpy.typing import NDArray
 
 from lite import TensorDict, is_leaf_nontensor, stack
 from lite._arrays.public import belong_to
-from lite._processes.workers import safe_start_method
+from lite._processes.piped import PipedProcess
 from lite.envs.batched_env import BatchedEnvBase, SerialEnv
 from lite.envs.env_worker import CLOSE, DONE, FAILED, READ, RESET, SEED, STEP, STEP_AND_RESET, packed, serve
 from lite.envs.environments import EnvError
@@ -57,18 +56,12 @@ class ParallelEnv(BatchedEnvBase):
     def _begin(self) -> None:
         self._steps = 0
         self._failed = False
-        self._connections: list[Any] = []
-        self._processes: list[Any] = []
+        self._workers: list[PipedProcess] = []
         made = [packed(make, keywords) for make, keywords in self._makers]
-        context: Any = multiprocessing.get_context(self._start_method or safe_start_method())
         try:
             for i, data in enumerate(made):
-                here, there = context.Pipe()
-                process = context.Process(target=serve, args=(there, data, i), daemon=self._daemon)
-                process.start()
-                there.close()  # so that its end is noticed
-                self._connections.append(here)
-                self._processes.append(process)
+                worker = PipedProcess(serve, data, i, start_method=self._start_method, daemon=self._daemon)
+                self._workers.append(worker)
             replies = [pickle.loads(reply) for reply in self._replies()]
             self._take_specs([specs for specs, _ in replies])
             self._share([fake for _, fake in replies])
@@ -86,8 +79,8 @@ class ParallelEnv(BatchedEnvBase):
         whole = stack(fakes, 0)
         self._following = whole.pop("next").share_memory_()
         self._root = whole.share_memory_()
-        for connection in self._connections:
-            connection.send((self._root, self._following))
+        for worker in self._workers:
+            worker.connection.send((self._root, self._following))
         self._inputs = [*self.action_keys, *self.state_keys]
         self._kept = [*self.full_observation_spec.keys(True, True), *self.done_keys]
 
@@ -164,18 +157,17 @@ class ParallelEnv(BatchedEnvBase):
             raise RuntimeError("the environment is closed.")
         # Where the process has ended, the reply says so.
         with contextlib.suppress(OSError):
-            self._connections[i].send_bytes(message)
+            self._workers[i].connection.send_bytes(message)
 
     def _replies(self, asked: NDArray[np.bool_] | None = None) -> list[bytes]:
         """The replies of the processes, of all by default. If one fails, all are closed: EnvError."""
         replies, failed = [], None
         for i in range(self.num_workers) if asked is None else np.flatnonzero(asked).tolist():
+            worker = self._workers[i]
             try:
-                reply = self._connections[i].recv_bytes()
+                reply = worker.connection.recv_bytes()
             except (EOFError, OSError):
-                process = self._processes[i]
-                process.join(self.shutdown_timeout)
-                failed = failed or (i, f"its process ended with exit code {process.exitcode}", "")
+                failed = failed or (i, worker.how_it_ended(self.shutdown_timeout), "")
                 continue
             if reply[:1] == FAILED:
                 what, trace = pickle.loads(reply[1:])
@@ -196,19 +188,14 @@ class ParallelEnv(BatchedEnvBase):
         super().close(raise_if_closed=raise_if_closed and not failed)
 
     def _end(self) -> None:
-        for connection in self._connections:
+        for worker in self._workers:
             with contextlib.suppress(OSError):
-                connection.send_bytes(CLOSE)
-        for process in self._processes:
-            process.join(self.shutdown_timeout)
-            if process.exitcode is None:
-                process.kill()
-                process.join()
-        for connection in self._connections:
-            connection.close()
+                worker.connection.send_bytes(CLOSE)
+        for worker in self._workers:
+            worker.end(self.shutdown_timeout)
 
     def __del__(self) -> None:
-        if self.__dict__.get("_processes") and not self.__dict__.get("is_closed", True):
+        if self.__dict__.get("_workers") and not self.__dict__.get("is_closed", True):
             self.close()
 
 

@@ -139,7 +139,7 @@ def test_one_that_cannot_be_made():
 def test_a_process_that_is_killed():
     env = ParallelEnv(2, CountingEnv)
     env.reset()
-    os.kill(env._processes[0].pid, signal.SIGKILL)
+    os.kill(env._workers[0].process.pid, signal.SIGKILL)
     raises(EnvError, r"environment 0 .*exit code -9", lambda: env.rollout(3))
 
 
@@ -159,7 +159,7 @@ def test_no_process_is_left_where_the_parent_is_killed(method, tmp_path):
         from lite.envs import ParallelEnv
         if __name__ == "__main__":
             env = ParallelEnv(2, CountingEnv, mp_start_method={method!r})
-            print(*(process.pid for process in env._processes), flush=True)
+            print(*(worker.process.pid for worker in env._workers), flush=True)
             time.sleep(60)
         """)
     )
@@ -214,6 +214,6 @@ def test_one_may_be_in_this_process():
 def test_processes_end_by_themselves_when_they_are_told():
     env = ParallelEnv(2, MAKERS)
     env.reset()
-    processes = list(env._processes)
+    processes = [worker.process for worker in env._workers]
     env.close()
     assert [process.exitcode for process in processes] == [0, 0]

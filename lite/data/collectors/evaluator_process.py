@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import multiprocessing
 import pickle
 import traceback
 from collections.abc import Callable, Mapping
@@ -12,10 +11,10 @@ from typing import Any
 
 from lite import TensorDictBase
 from lite._processes.orphans import end_with_parent
-from lite._processes.workers import safe_start_method
+from lite._processes.piped import PipedProcess
 
 
-class EvaluatorProcess:
+class EvaluatorProcess(PipedProcess):
     """The process, as the one that learns has it.
 
     Args:
@@ -23,11 +22,7 @@ class EvaluatorProcess:
     """
 
     def __init__(self, made: bytes) -> None:
-        context: Any = multiprocessing.get_context(safe_start_method())
-        self._connection, there = context.Pipe()
-        self._process = context.Process(target=serve, args=(there, made), daemon=True)
-        self._process.start()
-        there.close()  # so that its end is noticed
+        super().__init__(serve, made)
 
     def run(self, weights: Mapping[str, TensorDictBase], step: int) -> dict[str, Any]:
         """The result of an evaluation.
@@ -36,11 +31,10 @@ class EvaluatorProcess:
             RuntimeError: the evaluation raised, or the process ended.
         """
         try:
-            self._connection.send((weights, step))
-            done, found = self._connection.recv()
+            self.connection.send((weights, step))
+            done, found = self.connection.recv()
         except (EOFError, OSError):
-            self._process.join(1.0)
-            done, found = False, f"its process ended with exit code {self._process.exitcode}"
+            done, found = False, self.how_it_ended(1.0)
         if not done:
             raise RuntimeError(f"the evaluation failed: {found}")
         result: dict[str, Any] = found
@@ -49,11 +43,8 @@ class EvaluatorProcess:
     def close(self, timeout: float) -> None:
         """End the process; it is killed if that takes longer than `timeout` seconds."""
         with contextlib.suppress(OSError):
-            self._connection.close()
-        self._process.join(timeout)
-        if self._process.exitcode is None:
-            self._process.kill()
-            self._process.join()
+            self.connection.close()
+        self.end(timeout)
 
 
 def serve(connection: Any, made: bytes) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import multiprocessing.connection
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +12,7 @@ import numpy as np
 
 from lite import TensorDict, cat, stack
 from lite._arrays.public import belong_to
-from lite._processes.workers import safe_start_method
+from lite._processes.piped import PipedProcess
 from lite.data.collectors.background import BackgroundCollector
 from lite.data.collectors.collector_worker import serve
 from lite.data.collectors.progress import EpisodeRewards, require_total
@@ -25,6 +24,31 @@ from lite.nn import InteractionType, Module
 
 Maker = Callable[..., Any]
 _END = object()
+
+
+class _Worker(PipedProcess):
+    """One of the processes, and what is between it and the collector.
+
+    Attributes:
+        index: its number.
+        weights: those that it has not got yet.
+        batch: the memory that it writes to.
+        collects: whether a batch was asked for that was not taken yet.
+        early: a batch that was answered before it was wanted, as a tuple of one.
+    """
+
+    def __init__(self, made: bytes, index: int, start_method: str | None) -> None:
+        super().__init__(serve, made, index, start_method=start_method)
+        self.index = index
+        self.weights: Any = None
+        self.batch: Any = None
+        self.collects = False
+        self.early: tuple[Any] | None = None
+
+    def take_weights(self) -> Any:
+        """The weights, which are going to be sent."""
+        weights, self.weights = self.weights, None
+        return weights
 
 
 class MultiCollector(BackgroundCollector):
@@ -115,12 +139,7 @@ class MultiCollector(BackgroundCollector):
         self.shutdown_timeout = shutdown_timeout
         self.closed = False
         self._frames = self._iter = 0
-        self._weights: list[Any] = [None] * count  # that processes have not got yet
-        self._batches: list[Any] = [None] * count  # the memory that processes write to
-        self._waiting: set[int] = set()  # processes that collect
-        self._early: dict[int, Any] = {}  # what they answered before it was asked for
-        self._connections: list[Any] = []
-        self._processes: list[Any] = []
+        self._workers: list[_Worker] = []
         kwargs = {
             "policy": policy,
             "policy_factory": policy_factory,
@@ -137,22 +156,15 @@ class MultiCollector(BackgroundCollector):
             packed(maker, {**kwargs, "create_env_kwargs": dict(own)})
             for maker, own in zip(makers, keywords, strict=True)
         ]
-        context: Any = multiprocessing.get_context(mp_start_method or safe_start_method())
         try:
             for i, data in enumerate(made):
-                here, there = context.Pipe()
-                process = context.Process(target=serve, args=(there, data, i), daemon=True)
-                process.start()
-                there.close()  # so that its end is noticed
-                self._connections.append(here)
-                self._processes.append(process)
-            frames = [self._answer(i) for i in range(count)]
+                self._workers.append(_Worker(data, i, mp_start_method))
+            self.frames_per_batch_worker = [self._answer(worker) for worker in self._workers]
             if seed is not None:
                 self.set_seed(seed)
         except BaseException:
             self.shutdown()
             raise
-        self.frames_per_batch_worker = frames
 
     @abstractmethod
     def _share_of(self, frames: int) -> int:
@@ -220,7 +232,8 @@ class MultiCollector(BackgroundCollector):
         source = only_source(policy_or_weights, weights, policy)
         found = weights_of(self.policy if source is None else source, self.policy)
         plain = TensorDict(found.apply(np.array).to_dict())
-        self._weights = [plain] * self.num_workers
+        for worker in self._workers:
+            worker.weights = plain
         self.policy_version += 1
 
     def set_seed(self, seed: int, static_seed: bool = False) -> int:
@@ -232,11 +245,11 @@ class MultiCollector(BackgroundCollector):
         Raises:
             RuntimeError: processes collect already: seeds come before the first batch.
         """
-        if self._waiting:
+        if any(worker.collects for worker in self._workers):
             raise RuntimeError("set_seed must be called before the first batch.")
-        for i in range(self.num_workers):
-            self._connections[i].send(("seed", (seed, static_seed)))
-            seed = self._answer(i)
+        for worker in self._workers:
+            worker.connection.send(("seed", (seed, static_seed)))
+            seed = self._answer(worker)
         return seed
 
     # -- state ----------------------------------------------------------------------------------
@@ -264,9 +277,8 @@ class MultiCollector(BackgroundCollector):
             "iter": self._iter,
             "policy_version": self.policy_version,
         }
-        for i in range(self.num_workers):
-            weights, self._weights[i] = self._weights[i], None
-            state[f"worker{i}"] = self._told(i, "state", weights)
+        for worker in self._workers:
+            state[f"worker{worker.index}"] = self._told(worker, "state", worker.take_weights())
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, strict: bool = True) -> None:
@@ -286,51 +298,51 @@ class MultiCollector(BackgroundCollector):
         if len(workers) != self.num_workers:
             raise ValueError(f"state_dict must be of {self.num_workers} processes, got {len(workers)}.")
         states = [state_dict[f"worker{i}"] for i in range(self.num_workers)]
-        for i, state in enumerate(states):
-            self._told(i, "load", (state, strict))
-            if i in self._waiting:
-                self._batch_of(i)  # of before
+        for worker, state in zip(self._workers, states, strict=True):
+            self._told(worker, "load", (state, strict))
+            if worker.collects:
+                self._batch_of(worker)  # of before
         if isinstance(self.policy, Module) and (strict or "policy_state_dict" in states[0]):
             self.policy.load_state_dict(states[0]["policy_state_dict"], strict=strict)
+            worker.weights = None
         self._frames, self._iter, self.policy_version = numbers
-        self._weights = [None] * self.num_workers
+        for worker in self._workers:
+            worker.weights = None
 
-    def _told(self, i: int, name: str, given: Any) -> Any:
+    def _told(self, worker: _Worker, name: str, given: Any) -> Any:
         """The answer of a process; the batch that it collects comes first, and is kept."""
         if self.closed:
             raise RuntimeError("the collector was shut down.")
         if self.is_running():
             raise RuntimeError("a state is taken between batches, and a thread collects them.")
-        if i in self._waiting and i not in self._early:
-            self._early[i] = self._answer(i)
-        self._connections[i].send((name, given))
-        return self._answer(i)
+        if worker.collects and worker.early is None:
+            worker.early = (self._answer(worker),)
+        worker.connection.send((name, given))
+        return self._answer(worker)
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _ask(self, i: int) -> None:
-        weights, self._weights[i] = self._weights[i], None
+    def _ask(self, worker: _Worker) -> None:
         with contextlib.suppress(OSError):  # where the process has ended, the answer says so
-            self._connections[i].send(("next", weights))
-        self._waiting.add(i)
+            worker.connection.send(("next", worker.take_weights()))
+        worker.collects = True
 
-    def _batch_of(self, i: int) -> Any:
+    def _batch_of(self, worker: _Worker) -> Any:
         """The batch of a process, in the memory that it writes to."""
-        answer = self._early.pop(i) if i in self._early else self._answer(i)
-        self._waiting.discard(i)
+        (answer,) = worker.early or (self._answer(worker),)
+        worker.early, worker.collects = None, False
         if answer is not None:
-            self._batches[i] = answer
-        return self._batches[i]
+            worker.batch = answer
+        return worker.batch
 
-    def _answer(self, i: int) -> Any:
+    def _answer(self, worker: _Worker) -> Any:
         try:
-            state, answer = self._connections[i].recv()
+            state, answer = worker.connection.recv()
         except (EOFError, OSError):
-            self._processes[i].join(self.shutdown_timeout)
-            state, answer = "failed", f"its process ended with exit code {self._processes[i].exitcode}"
+            state, answer = "failed", worker.how_it_ended(self.shutdown_timeout)
         if state == "failed":
             self.shutdown()
-            raise RuntimeError(f"collector {i} failed: {answer}")
+            raise RuntimeError(f"collector {worker.index} failed: {answer}")
         return answer
 
     # -- the end --------------------------------------------------------------------------------
@@ -347,15 +359,11 @@ class MultiCollector(BackgroundCollector):
         if self.closed:
             return
         self.closed = True
-        for connection in self._connections:
+        for worker in self._workers:
             with contextlib.suppress(OSError):
-                connection.send(("close", None))
-        for process, connection in zip(self._processes, self._connections, strict=True):
-            process.join(self.shutdown_timeout if timeout is None else timeout)
-            if process.exitcode is None:
-                process.kill()
-                process.join()
-            connection.close()
+                worker.connection.send(("close", None))
+        for worker in self._workers:
+            worker.end(self.shutdown_timeout if timeout is None else timeout)
 
     def __repr__(self) -> str:
         workers, frames = self.num_workers, self._frames
@@ -396,9 +404,9 @@ class MultiSyncCollector(MultiCollector):
         return -(-frames // self.num_workers)
 
     def _collect(self) -> Any:
-        for i in range(self.num_workers):
-            self._ask(i)
-        batches = [self._batch_of(i) for i in range(self.num_workers)]
+        for worker in self._workers:
+            self._ask(worker)
+        batches = [self._batch_of(worker) for worker in self._workers]
         # Both copy: the processes go on in the memory of these.
         return stack(batches, 0) if self.cat_results == "stack" else cat(batches, int(self.cat_results))
 
@@ -433,15 +441,14 @@ class MultiAsyncCollector(MultiCollector):
         return frames
 
     def _collect(self) -> Any:
-        for i in range(self.num_workers):
-            if i not in self._waiting:
-                self._ask(i)
-        if self._early:
-            i = next(iter(self._early))
-        else:
-            ready = multiprocessing.connection.wait(self._connections)
-            i = self._connections.index(ready[0])
-        return self._batch_of(i).clone()
+        for worker in self._workers:
+            if not worker.collects:
+                self._ask(worker)
+        done = next((worker for worker in self._workers if worker.early), None)
+        if done is None:
+            ready = multiprocessing.connection.wait([worker.connection for worker in self._workers])
+            done = next(worker for worker in self._workers if worker.connection is ready[0])
+        return self._batch_of(done).clone()
 
 
 class AsyncCollector(MultiAsyncCollector):

@@ -1,0 +1,19 @@
+"""What processes at the other end of a pipe run in tests."""
+
+import os
+import signal
+import threading
+
+
+def answer(connection, start):
+    for number in iter(connection.recv, None):
+        connection.send(start + number)
+
+
+def ignore(connection):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    threading.Event().wait()
+
+
+def leave(connection):
+    os._exit(3)

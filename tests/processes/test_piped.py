@@ -1,0 +1,27 @@
+"""A process at the other end of a pipe; tests of environments and collectors fail and kill some."""
+
+import signal
+
+import pytest
+from helpers.piped import answer, ignore, leave
+
+from lite._processes.piped import PipedProcess
+
+
+def test_a_process_answers_and_ends():
+    worker = PipedProcess(answer, 10)
+    worker.connection.send(1)
+    assert worker.connection.recv() == 11
+    worker.connection.send(None)
+    worker.end(60)
+    assert worker.process.exitcode == 0
+    assert worker.connection.closed
+
+
+def test_one_that_left_closes_the_pipe_and_one_that_goes_on_is_killed():
+    gone, busy = PipedProcess(leave), PipedProcess(ignore)
+    with pytest.raises(EOFError):
+        gone.connection.recv()
+    assert gone.how_it_ended(60) == "its process ended with exit code 3"
+    busy.end(0)
+    assert busy.process.exitcode == -signal.SIGKILL
