@@ -176,7 +176,7 @@ class ReplayBuffer:
         with self._storage.lock:
             if not len(self._transforms):
                 return self._write_one(data)
-            return self._through(as_frames(data), self._write_frames)
+            return self._all_or_nothing(self._through, as_frames(data), self._write_frames)
 
     def extend(self, data: Any) -> Any:
         """Write elements; gives their indices.
@@ -199,7 +199,7 @@ class ReplayBuffer:
         with self._storage.lock:
             if not len(self._transforms):
                 return self._write_many(data)
-            return self._through(data, self._write_many)
+            return self._all_or_nothing(self._through, data, self._write_many)
 
     def _check_process(self) -> None:
         if self._owner is not None and self._owner != os.getpid():
@@ -208,33 +208,35 @@ class ReplayBuffer:
     def flush(self) -> Any:
         """Store what transforms withhold, as at the end of a stream; gives the indices."""
         with self._storage.lock:
-            self._take_over()
-            before = self._transforms.withheld
-            try:
-                pieces = list(self._transforms.flush())
-                self._keep(alone=not pieces)
-                return self._write_many(lite.cat(pieces, -1)) if pieces else self._no_index()
-            except BaseException:
-                self._withhold_again(before)
-                raise
+            return self._all_or_nothing(self._write_rest)
 
-    def _through(self, data: Any, write: Callable[[Any], Any]) -> Any:
-        """Apply the inverse transforms and write the result, completely or not at all."""
+    def _all_or_nothing(self, write: Callable[..., Any], *given: Any) -> Any:
+        """Write through the transforms, which withhold what they did before where that fails."""
         self._take_over()
         before = self._transforms.withheld if self._transforms.withholds else None
         try:
-            data = self._transforms.inv(data)
-            if data is None:
-                self._keep(alone=True)
-                return self._no_index()
-            self._keep(alone=False)
-            index = write(data)
-            if isinstance(self._storage, LazyMemmapStorage):
-                self._storage.keep_rest()
-            return index
+            return write(*given)
         except BaseException:
-            self._withhold_again(before)
+            if self._transforms.withholds:
+                self._transforms.withheld = before
+            if isinstance(self._storage, LazyMemmapStorage):
+                self._storage.keep_nothing_new()
             raise
+
+    def _through(self, data: Any, write: Callable[[Any], Any]) -> Any:
+        data = self._transforms.inv(data)
+        self._keep(alone=data is None)
+        if data is None:
+            return self._no_index()
+        index = write(data)
+        if isinstance(self._storage, LazyMemmapStorage):
+            self._storage.keep_rest()
+        return index
+
+    def _write_rest(self) -> Any:
+        pieces = list(self._transforms.flush())
+        self._keep(alone=not pieces)
+        return self._write_many(lite.cat(pieces, -1)) if pieces else self._no_index()
 
     def _take_over(self) -> None:
         """Load the withheld frames of another process that may have written."""
@@ -244,13 +246,6 @@ class ReplayBuffer:
             if takeovers != self._takeovers and storage.initialized:
                 self._transforms.withheld = storage.kept()
             self._takeovers = takeovers
-
-    def _withhold_again(self, before: Any) -> None:
-        """Restore the withheld frames after a failed write."""
-        if self._transforms.withholds:
-            self._transforms.withheld = before
-        if isinstance(self._storage, LazyMemmapStorage):
-            self._storage.keep_nothing_new()
 
     def _keep(self, alone: bool) -> None:
         """Save the withheld frames together with the rows."""
