@@ -12,12 +12,12 @@ from helpers.nn.transitions import categorical, critic, gaussian, q_network
 import lite
 from lite import NonTensorData, data, envs, nn, optim
 from lite._files import consolidated, read
-from lite._files.onnx import adapters
+from lite._files.onnx import adapters, model
 from lite.cli import output_files, score
 from lite.models import GenerationConfig
 from lite.models.comparison import logged
 from lite.models.decoder.scoring import checked_sampling
-from lite.models.graph import model_config
+from lite.models.graph import model_config, summary
 from lite.models.text import template_sandbox, to_html, tokenizer_rules
 from lite.nn import functional, losses
 from lite.nn._export import contract
@@ -314,6 +314,24 @@ def consolidated_file(path: Any, levels: int) -> Any:
     return path
 
 
+def branches(depth: int) -> bytes:
+    """A model of so many conditions, one in the other."""
+    from onnx import TensorProto, helper
+
+    nodes = [helper.make_node("Identity", ["x"], ["y0"])]
+    for i in range(depth):
+        out = helper.make_tensor_value_info(f"y{i}", TensorProto.BOOL, None)
+        graph = helper.make_graph(nodes, "g", [], [out])
+        nodes = [helper.make_node("If", ["x"], [f"y{i + 1}"], then_branch=graph, else_branch=graph)]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.BOOL, []) for name in ("x", f"y{depth}"))
+    return helper.make_model(helper.make_graph(nodes, "g", [x], [y])).SerializeToString()
+
+
+def named(length: int) -> bytes:
+    """A model whose producer has so long a name."""
+    return b"\x12" + bytes([length]) + b"x" * length + branches(0)
+
+
 def file_of(folder: Any, content: bytes) -> Any:
     (folder / "file").write_bytes(content)
     return folder / "file"
@@ -350,6 +368,9 @@ LIMITS: dict[str, tuple[Any, int, Callable[[int, Any], Any], str]] = {
         "more than 3"),
     "_MAX_DEPTH of consolidated": (consolidated, 3, lambda n, at: lite.from_consolidated(
         consolidated_file(at / "file", n + 1)), "more than 3"),
+    "MAX_DEPTH of graphs": (model, 2, lambda n, _: model.read_model(branches(n)), "deeper than 2"),
+    "MAX_DEPTH of a summary": (summary, 2, lambda n, _: summary.scan_bytes(branches(n)), "deeper than 2"),
+    "MAX_NAME_BYTES": (summary, 9, lambda n, _: summary.scan_bytes(named(n)), "a name of 10 bytes"),
     "MAX_TEMPLATE_CHARS": (template_sandbox, 9, lambda n, _: template_sandbox._compile("a" * n), "at most 9"),
     "_MAX_BITS": (template_sandbox, 9, lambda n, _: template_sandbox.size(2**n - 1), "too large"),
     "MAX_SPELLED": (template_sandbox, 9, lambda n, _: template_sandbox._strftime_now("a" * n), "too long"),

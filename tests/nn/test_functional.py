@@ -100,6 +100,10 @@ def test_options_of_losses() -> None:
         (F.mse_loss(X, Y, weight=P), (P * d * d).sum() / P.sum()),
         (F.l1_loss(X, Y, weight=P, reduction="sum"), (P * np.abs(d)).sum()),
         (F.huber_loss(X, Y, weight=P), (P * huber).mean()),
+        *(
+            (f(p, Q, weight=P), (P * f(p, Q, reduction="none")).mean())
+            for f, p in ((F.binary_cross_entropy, P / 9), (F.binary_cross_entropy_with_logits, X))
+        ),
         (F.smooth_l1_loss(X, Y, beta=0), np.abs(d).mean()),
         (F.kl_div(X, Y, log_target=True), (np.exp(Y) * (Y - X)).mean()),
         (F.kl_div(X, Q, reduction="batchmean"), (Q * (np.log(Q) - X)).sum() / 3),

@@ -26,6 +26,17 @@ def test_means_of_pixels():
     np.testing.assert_allclose(out[0, 0], [100 / 7, 100, 200 - 100 / 7], rtol=1e-6)
 
 
+def test_lines_and_squares_stay_what_they_are():
+    """Away from the edges, where a filter has all of its pixels."""
+    for mode, power in (("bilinear", 1), ("bicubic", 2)):
+        for size in (16, 24):
+            at = (np.arange(size) + 0.5) * 8 / size - 0.5
+            image = np.float64([[np.arange(8) ** power] * 4])
+            out = Resize(4, size, interpolation=mode)(TensorDict(pixels=image))["pixels"]
+            inner = slice(2 * size // 8, -2 * size // 8)
+            np.testing.assert_allclose(out[0, 0, inner], at[inner] ** power, rtol=1e-9)
+
+
 def test_large_images_are_what_small_ones_are(monkeypatch):
     """They are filtered one by one."""
     image = np.random.default_rng(0).integers(0, 256, (2, 4, 3, 7, 6), np.uint8)

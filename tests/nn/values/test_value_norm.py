@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
@@ -6,6 +8,7 @@ from helpers.nn.transitions import gaussian, linear, transitions
 from lite import enable_grad, nn
 from lite.nn import PercentileValueNorm, PopArtValueNorm, RunningValueNorm, ValueNorm
 from lite.nn.losses import A2CLoss, ClipPPOLoss
+from lite.nn.values.value_norm import require_norm, update_where
 
 NORMS = [
     lambda: PopArtValueNorm(beta=0.9),
@@ -39,7 +42,19 @@ def test_errors():
     assert norm.count == 0
     for options in ({"quantiles": (0.9, 0.1)}, {"rate": 2}, {"min_scale": 0}):
         raises(ValueError, next(iter(options)), PercentileValueNorm, **options)
+    raises(TypeError, "advantage_norm must be a ValueNorm", require_norm, SimpleNamespace(update=len))
     raises(NotImplementedError, "ValueNorm defines no scale", ValueNorm().scale)
+
+
+def test_masks_have_the_shape_of_the_batch_or_one_more_dimension():
+    for batch in ((3,), (1,), (3, 1)):
+        norm, keep = RunningValueNorm(), np.ones(batch, bool)
+        norm.normalize(np.ones((*batch, 1)))  # before there are any
+        keep[1:] = False
+        for masks in ([], [keep], [keep[..., None]], [keep[..., None], keep], [np.ones(batch, bool), keep]):
+            before = float(norm.count)
+            update_where(norm, np.ones((*batch, 1)), masks)
+            assert norm.count - before == (keep.sum() if masks else keep.size)
 
 
 def losses(**options):

@@ -44,6 +44,8 @@ def test_it_is_the_function() -> None:
         assert isinstance(found, GRPOLossOutput)
         for key, value in grpo_loss(*given, ref_log_probs=td["reference"], **options).items():
             np.testing.assert_allclose(found.get(key), value, rtol=1e-6, err_msg=key)
+    td["reference"] = td["reference"][..., None]
+    np.testing.assert_array_equal(module(td).loss_kl_to_ref, found.loss_kl_to_ref)
     np.testing.assert_array_equal(
         loss(reduction="none")(td).loss_objective, loss(aggregation="none")(td).loss_objective
     )
