@@ -192,10 +192,8 @@ def from_bytes(memory: Array, where: str) -> Any:
         raise ValueError(f"{where} is damaged or foreign: no description of {length} bytes before its end.")
     node = meta.loads(memory[end : size - _LENGTH.size].tobytes(), where)
     buffer = memory[:end]
-    try:
+    with meta.damaged(where, TypeError, ValueError, LookupError, AttributeError, RuntimeError):
         out = _build(node, buffer, 0)
-    except (TypeError, ValueError, KeyError, AttributeError, IndexError, RuntimeError) as error:
-        raise ValueError(f"{where} is damaged or foreign: {error}") from error
     if isinstance(out, NonTensorBase):
         return out
     out._source = buffer

@@ -80,10 +80,8 @@ def load_from(path: str) -> Any:
     arrays, text = read(path)
     if text is None:
         return class_registry.dense(arrays)
-    try:
+    with meta.damaged(path, TypeError, KeyError, AttributeError, RuntimeError, ValueError):
         return _build(meta.loads(text.encode(), path), arrays)
-    except (TypeError, KeyError, AttributeError, RuntimeError, RecursionError, ValueError) as error:
-        raise ValueError(f"{path} is damaged or foreign: {error}") from error
 
 
 def _describe(entry: Any, name: str, arrays: Arrays) -> meta.Json:
@@ -185,14 +183,11 @@ def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
     Raises:
         ValueError: not an .npz file, a damaged one, or one with pickled objects.
     """
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            for info in archive.zip.infolist():  # zipfile unpacks all of bzip2 and LZMA at once
-                if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                    raise ValueError(f"{info.filename!r} is packed as np.load's files are not.")
-            found: dict[str, Any] = {name: archive[name] for name in archive.files}
-    except _DAMAGE as error:
-        raise ValueError(f"{path} is damaged or foreign: {error}") from error
+    with meta.damaged(path, *_DAMAGE), open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+        for info in archive.zip.infolist():  # zipfile unpacks all of bzip2 and LZMA at once
+            if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{info.filename!r} is packed as np.load's files are not.")
+        found: dict[str, Any] = {name: archive[name] for name in archive.files}
     for name, array in found.items():
         if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what is no array
             raise ValueError(f"{path} is damaged or foreign: its entry {name!r} is no array.")

@@ -11,12 +11,15 @@ import numpy as np
 
 from lite._arrays.types import Size, host_array, is_array
 from lite._files.commit import new_file
+from lite._files.meta import damaged
 from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
 from lite.kernels._install import install, needed
 
 _SMALL = 1 << 26  # bytes that a data set may claim in a file of any size
+
+_DAMAGE = (OSError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def _package() -> ModuleType:
@@ -61,13 +64,8 @@ def read_h5(filename: str, batch_size: Size) -> Any:
     package = _package()
     if not os.path.isfile(filename):
         raise FileNotFoundError(f"{filename} is missing.")
-    try:
-        with package.File(filename, "r") as group:
-            return _read(package, group, batch_size, set())
-    except (OSError, LookupError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(error, ValueError) and filename in str(error):
-            raise
-        raise ValueError(f"{filename} is damaged or foreign: {error}") from error
+    with damaged(filename, *_DAMAGE), package.File(filename, "r") as group:
+        return _read(package, group, batch_size, set())
 
 
 def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:

@@ -150,7 +150,7 @@ class Reader:
         parts: list[Any] = []
         while len(parts) != count and self._store.is_folder(self._join(at, str(len(parts)))):
             parts.append(self.node(self._join(at, str(len(parts)))))
-        try:
+        with meta.damaged(where, RuntimeError, TypeError, ValueError, LookupError, AttributeError):
             if count not in (None, len(parts)):
                 raise ValueError(f"{len(parts)} of {count!r:.40} parts are there.")
             if kind == meta.NON_TENSOR_STACK:
@@ -160,8 +160,6 @@ class Reader:
                 raise ValueError("a lazy stack without parts.")
             out = class_registry.lazy(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
             out._dim_name = about.get("name")
-        except (RuntimeError, TypeError, ValueError, LookupError, AttributeError) as error:
-            raise ValueError(f"{where} is damaged or foreign: {error}") from error
         out._source = self._store.place(at)
         return out
 
@@ -201,7 +199,7 @@ class Reader:
             raise ValueError(f"{where} is damaged or foreign: 'data' is no list.")
         if extension is None:
             return NonTensorStack.from_list(data)._objects()
-        try:
+        with meta.damaged(where, TypeError, ValueError, KeyError):
             (content,) = extension
             shape, items = meta.shape_of(content["shape"], where), content["items"]
             if items is None:
@@ -213,8 +211,6 @@ class Reader:
             else:
                 items = payload.from_tagged(items)
             return np.fromiter(items, object, len(items)).reshape(shape)
-        except (TypeError, ValueError, KeyError) as error:
-            raise ValueError(f"{where} is damaged or foreign: {error}") from error
 
     def _unpickled(self, at: str, name: str, where: str) -> Any:
         data = self._store.text(self._join(at, name))

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lite import TensorDictBase
 from lite._arrays.types import Path
 from lite._files.mapping import read_file
-from lite._files.meta import loads
+from lite._files.meta import damaged, loads
 from lite.data.datasets.conversion import Layout, converted, steps_at_a_time
 from lite.data.datasets.frames import image, resized, video
 from lite.kernels._install import install, needed
@@ -354,17 +354,13 @@ def _parquet_files(data: str) -> Iterator[str]:
 
 
 def _opened(parquet: Any, path: str) -> Any:
-    try:
+    with damaged(path, OSError, ValueError):  # pyarrow's errors of damaged files are these
         return parquet.ParquetFile(path)
-    except (OSError, ValueError) as error:  # pyarrow's errors of damaged files are these
-        raise ValueError(f"{path} is damaged or foreign: {error}") from error
 
 
 def _batches(file: Any, path: str, columns: list[str] | None, rows: int = _ROWS) -> Iterator[Any]:
-    try:
+    with damaged(path, OSError, ValueError):
         yield from file.iter_batches(rows, columns=columns)
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path} is damaged: {error}") from error
 
 
 def _item_type(kind: Any) -> Any:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import Path
+from lite._files.meta import damaged
 from lite.data.datasets.minari_hdf5 import DEEPEST
 from lite.kernels._install import install, needed
 
@@ -113,15 +114,13 @@ class ArrowFiles:
 
     def _described(self, path: str) -> tuple[Any, int]:
         """The columns of a file, and its rows."""
-        try:
+        with damaged(path, self._arrow.ArrowException, OSError, ValueError, TypeError):
             if self._kind == "parquet":
                 with self._arrow.parquet.ParquetFile(path) as file:
                     return file.schema_arrow, file.metadata.num_rows
             with self._arrow.memory_map(path) as source, self._arrow.ipc.open_file(source) as file:
                 batches = (file.get_batch(i) for i in range(file.num_record_batches))
                 return file.schema, sum(batch.num_rows for batch in batches)
-        except (self._arrow.ArrowException, OSError, ValueError, TypeError) as error:
-            raise ValueError(f"{path} is damaged or foreign: {error}") from error
 
     def column(self, path: str, names: Path) -> NDArray[Any]:
         """The numbers of a column, all rows in a row.

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from lite._arrays.types import Path
 from lite._files.h5 import member, require_new
+from lite._files.meta import damaged
 from lite.data.datasets.conversion import PIECE
 from lite.kernels._install import install, needed
 
@@ -33,10 +34,8 @@ class Hdf5File:
         if not os.path.isfile(self.path) or os.path.islink(self.path):
             raise FileNotFoundError(f"there is no {FILE} in {folder}, nor in its folder 'data'.")
         self.size = os.path.getsize(self.path)
-        try:
+        with damaged(self.path, OSError):
             self._file = self._h5py.File(self.path, "r")
-        except OSError as error:
-            raise ValueError(f"{self.path} is damaged or foreign: {error}") from error
         try:
             self._episodes = dict(sorted(self._found()))
         except BaseException:

@@ -12,7 +12,6 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import lite
 from lite import NestedKey, TensorDict
 from lite._arrays.public import belong_to
 from lite._files.commit import finish, replace_tree
+from lite._files.meta import damaged
 from lite._transforms.vmap.running import reads
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
@@ -43,6 +43,7 @@ from lite.data.replay.writers import RoundRobinWriter, TensorDictMaxValueWriter,
 from lite.kernels._threads import submit
 
 _ABOUT = "buffer_metadata.json"
+_DAMAGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _MOST = 1 << 16  # elements of a batch that a file may ask for of a smaller storage
 
 _OF_ONE_PROCESS = (
@@ -706,7 +707,7 @@ class ReplayBuffer:
         of_torchrl = "rng" not in about
         content: Any = {} if of_torchrl else lite.load_memmap(root / "transforms")
         self._cancel()
-        with self._ahead_lock, self._storage.lock, _damage_of(root):
+        with self._ahead_lock, self._storage.lock, damaged(root, *_DAMAGE):
             if verify:
                 lite.load_memmap(root / "storage" / self._storage.rows_file, verify=True)
             if of_torchrl and (root / "storage" / "index.memmap").exists():
@@ -726,7 +727,7 @@ class ReplayBuffer:
                     "withheld": content.get("withheld", None),
                 }
             )
-            with _damage_of(root / _ABOUT):
+            with damaged(root / _ABOUT, *_DAMAGE):
                 self._rng.bit_generator.state = about["rng"]
             self._keep(alone=True)
 
@@ -804,17 +805,6 @@ def _listens(sampler: Sampler) -> bool:
 
 def _default_collate(storage: Storage) -> Callable[[Any], Any] | None:
     return stacked if isinstance(storage, ListStorage) else None
-
-
-@contextmanager
-def _damage_of(path: Path) -> Iterator[None]:
-    """Errors of what is read from a path as one that names it."""
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
-        if str(path) in str(error):
-            raise
-        raise ValueError(f"{path} is damaged or foreign: {error}") from error
 
 
 def _plain(state: Any) -> Any:

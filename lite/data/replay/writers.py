@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lite import NestedKey
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
+from lite._files.meta import damaged
 from lite.data.replay.columns import is_container, reduced
 from lite.data.replay.storages import PathLike, Storage, read_json, stacked, write_json
 
@@ -72,10 +73,8 @@ class Writer(ABC):
         """
         file = Path(path) / _METADATA
         state = read_json(file)
-        try:
+        with damaged(file, KeyError, TypeError, ValueError):
             self.load_state_dict({f"_{key}": value for key, value in state.items()})
-        except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(f"{file} is damaged or foreign: {error}.") from error
 
     def _replicate(self, first: int | NDArray[np.int64]) -> Any:
         """The indices of all elements in the given rows."""
