@@ -41,7 +41,7 @@ def remember(new: TracedArray, source: TracedArray) -> None:
     if type(value) is not np.ndarray:
         if not isinstance(value, HostArray):
             return  # a scalar, which is a copy
-        value, held = _memory(value), _memory(held)
+        value, held = memory(value), memory(held)
     base = value.base
     if base is None:
         if value is not held:
@@ -70,8 +70,8 @@ def remember(new: TracedArray, source: TracedArray) -> None:
         views[:] = [view for view in views if view() is not None]
 
 
-def _memory(value: Any) -> Any:
-    """The ndarray, or the array of a graph, behind an array of `vmap`."""
+def memory(value: Any) -> Any:
+    """The ndarray, or the array of a graph, behind an array of `vmap` or of a gradient."""
     while isinstance(value, HostArray) and not value.symbolic:
         value = value.value  # type: ignore[attr-defined]
     return value
@@ -91,11 +91,11 @@ def path_of(view: TracedArray, whole: TracedArray) -> list[Any] | None:
 
 def is_symbolic(value: Any) -> bool:
     """Whether a graph computes this value, so that it has no memory."""
-    return isinstance(value, HostArray) and isinstance(_memory(value), HostArray)
+    return isinstance(value, HostArray) and isinstance(memory(value), HostArray)
 
 
 def _shares(part: Array, whole: Array) -> bool:
-    return np.may_share_memory(_memory(part), _memory(whole))
+    return np.may_share_memory(memory(part), memory(whole))
 
 
 def settle(whole: TracedArray) -> list[TracedArray]:

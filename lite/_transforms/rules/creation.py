@@ -70,6 +70,7 @@ def _onnx_full_like(
 
 
 @GRAD.rule(np.linspace)
+@ONNX.composed(np.linspace)
 def _grad_linspace(
     start: Array | float, stop: ArrayLike, num: int = 50, endpoint: bool = True, retstep: bool = False,
     dtype: DtypeLike = None, axis: int = 0, *, device: Any = None,
@@ -88,6 +89,7 @@ def _grad_linspace(
 
 
 @GRAD.rule(np.logspace)
+@ONNX.composed(np.logspace)
 def _grad_logspace(
     start: Array | float, stop: Array | float, num: int = 50, endpoint: bool = True, base: Any = 10.0,
     dtype: DtypeLike = None, axis: int = 0,
@@ -99,6 +101,7 @@ def _grad_logspace(
 
 
 @GRAD.rule(np.geomspace)
+@ONNX.composed(np.geomspace)
 def _grad_geomspace(
     start: Array | float, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DtypeLike = None,
     axis: int = 0,

@@ -97,11 +97,13 @@ def _vmap_reshape(
 
 @ONNX.rule(np.reshape)
 def _onnx_reshape(
-    graph: Graph, a: GraphArray, /, shape: Shape, order: str = "C", *, copy: bool | None = None
-) -> GraphArray:
+    graph: Graph, a: Any, /, shape: Shape, order: str = "C", *, copy: bool | None = None
+) -> Any:
+    sizes = list(shape) if isinstance(shape, Iterable) else [shape]
+    if order == "F":
+        return np.transpose(np.reshape(np.transpose(a), sizes[::-1]))
     if order not in ("C", "A"):
         raise NoRule
-    sizes = list(shape) if isinstance(shape, Iterable) else [shape]
     if any(n == -1 for n in sizes):
         rest = math.prod(n for n in sizes if n != -1)
         known: Any = a.size
@@ -131,8 +133,10 @@ def _vmap_ravel(level: Level, a: Any, order: str = "C") -> Array:
 
 
 @ONNX.rule(np.ravel)
-def _onnx_ravel(graph: Graph, a: GraphArray, order: str = "C") -> GraphArray:
-    if order not in ("C", "A", "K"):
+def _onnx_ravel(graph: Graph, a: Any, order: str = "C") -> GraphArray:
+    if order == "F":
+        a = np.transpose(a)
+    elif order not in ("C", "A", "K"):
         raise NoRule
     return view_of(a, graph.reshape(a, (a.size,)))
 
@@ -292,11 +296,13 @@ def _vmap_repeat(level: Level, a: Any, repeats: Array, axis: int | None = None) 
 
 
 @ONNX.rule(np.repeat)
-def _onnx_repeat(graph: Graph, a: ArrayLike, repeats: Any, axis: int | None = None) -> GraphArray:
-    if np.ndim(repeats):
-        raise NoRule("another number of repeats for each element")
+def _onnx_repeat(graph: Graph, a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
     x: Any = a if axis is not None else np.ravel(a)
     axis = normalize_axis_index(axis or 0, x.ndim)
+    if np.ndim(repeats):
+        if isinstance(repeats, GraphArray) or graph.size(x.shape[axis]) is not None:
+            raise NoRule("another number of repeats for each element")
+        return np.take(x, np.repeat(np.arange(x.shape[axis]), repeats), axis)
     size: Any = repeats if graph.size(repeats) is not None else operator.index(repeats)
     expanded = graph.expand(graph.unsqueeze(x, axis + 1), (*x.shape[: axis + 1], size, *x.shape[axis + 1 :]))
     return graph.reshape(expanded, (*x.shape[:axis], x.shape[axis] * size, *x.shape[axis + 1 :]))
@@ -380,6 +386,20 @@ def _vmap_windows(
         raise ValueError(f"window_shape must have one size for each of the axes {tuple(axes)}, got {windows}")
     places = tuple([a % ndim + 1 for a in axes])
     return level.wrap(sliding_window_view(x.value, tuple(windows), places, writeable=writeable))
+
+
+@ONNX.rule(sliding_window_view)
+def _onnx_windows(
+    graph: Graph, x: Any, window_shape: Any, axis: Any = None, *, subok: bool = False, writeable: bool = False
+) -> GraphArray:
+    if writeable:
+        raise NoRule
+    windows = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
+    axes = normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim, allow_duplicate=True)
+    for place, window in zip(axes, windows, strict=True):
+        places: Any = np.expand_dims(graph.range(x.shape[place] - window + 1), 1) + np.arange(window)
+        x = np.moveaxis(np.take(x, places, place), place + 1, -1)
+    return x
 
 
 @GRAD.rule(np.pad)

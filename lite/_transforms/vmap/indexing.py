@@ -83,9 +83,9 @@ def set_index(x: Any, index: Any, new: ArrayLike) -> None:
         _set_masked(level, x, index, new)
         return
     if not _has_arrays(index):
-        items = index if type(index) is tuple else (index,)
-        target = x.value[(_ALL, *items)]
-        target[...] = level.align(_shrunk(new, target.ndim - 1), target.ndim - 1)
+        at = (_ALL, *(index if type(index) is tuple else (index,)))
+        ndim = x.value[at].ndim - 1
+        x.value[at] = level.align(_shrunk(new, ndim), ndim)
         return
     at, values = places_and_values(level, x, advanced(level, index, x.shape), new)
     if has_batched(at) and type(x.value) is not BatchedArray:

@@ -105,6 +105,9 @@ def test_a_traced_value_is_not_written_into_an_ndarray() -> None:
         # NumPy hides the error of an element behind one of its own.
         assert re.search(r"would be lost|would lose", f"{raised.value} {raised.value.__cause__}")
     np.testing.assert_array_equal(target, 0)
+    mapped = lite.vmap(lambda x, y: x.copy().reshape(-1).__setitem__(0, y), (None, 0))
+    with pytest.raises(RuntimeError, match="all elements along the mapped dimension share"):
+        lite.grad(mapped, (0, 1))(np.ones(2), np.ones(3))
 
 
 def test_indices_are_checked_as_by_numpy() -> None:

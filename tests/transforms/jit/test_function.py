@@ -370,7 +370,9 @@ def test_composition() -> None:
         per_row = lite.vmap(lite.grad(loss), (None, 0))(w, x)
         value, pull = lite.vjp(lambda w: block(x * w), w)
         columns = lite.vmap(lite.grad(lambda x: (x[:, [0, 1, 1]] ** 2).sum()))(x[:, None])
-        return per_row, value, pull(value)[0], lite.jacrev(lambda w: w**2)(w), columns
+        slope = lite.grad(lambda w, t: np.sin(np.stack([t, t * w[0]])).sum(), 1)
+        bends = lite.vmap(lite.grad(lambda w: lite.vmap(lite.grad(slope, 1), (None, 0))(w, w).sum()))(x)
+        return per_row, value, pull(value)[0], lite.jacrev(lambda w: w**2)(w), columns, bends
 
     for got, want in zip(lite.jit(function)(X[1], X / 3), function(X[1], X / 3), strict=True):
         np.testing.assert_allclose(got, want, rtol=1e-8)
