@@ -122,10 +122,15 @@ def _shorter(
     graph: Graph, op: str, arrays: list[GraphArray], shape: Shape, result: np.dtype[Any]
 ) -> GraphArray | None:
     """x of x * 1, and max(x, 0) as the operator that onnxruntime joins with what is before it; else None."""
-    if op not in ("Mul", "Max"):
+    if op not in ("Mul", "Max", "Add"):
         return None
     for one, x in (arrays, arrays[::-1]):
-        if op == "Mul":
+        if (
+            op == "Add"
+        ):  # which onnxruntime 1.31 takes out of the graph, with its result, if both are constants
+            if x.shape == shape and graph.is_zero(x) and graph.is_zero(one):
+                return x.copy()
+        elif op == "Mul":
             value = graph.constants.get(one.name)
             if value is not None and value.size == 1 and value.reshape(-1)[0] == 1 and x.shape == shape:
                 return x.copy()
