@@ -5,16 +5,18 @@ What runs a graph needs the methods of `SessionLike` only, so that a test can gi
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import functools
 import os
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, TypeVar, cast
 
 from numpy.typing import NDArray
 
@@ -27,6 +29,7 @@ from lite.models.graph.cuda_stream import CudaStream
 from lite.models.graph.runtime import check_cuda, import_onnxruntime, parse_device, refuse_on_numpy
 from lite.models.graph.summary import scan, scan_bytes
 
+Out = TypeVar("Out")
 Device = tuple[Any, ...]
 """The arguments by which a binding is told the device."""
 
@@ -36,6 +39,7 @@ _environment_lock = threading.Lock()
 # models, and the first run on a GPU tunes its kernels. A decoder has a second more for each token.
 LOAD_SECONDS = 600.0
 FIRST_RUN_SECONDS = 120.0
+LAST_RUN_SECONDS = 5.0  # the program's end waits for runs of daemon threads at most so long
 
 
 class NodeArg(Protocol):
@@ -108,9 +112,9 @@ class PointerBinding:
         return self._binding.copy_outputs_to_cpu()
 
     def runner(self) -> Callable[[], Any]:
-        """What runs the graph, with nothing in between: for who runs it thousands of times a second."""
+        """What runs the graph, with little in between: for who runs it thousands of times a second."""
         run = self._session.run_with_iobinding
-        return functools.partial(run, self._binding, *([None] if self._raw else []))
+        return ended_in_time(run, self._binding, *([None] if self._raw else []))
 
     def run(self, seconds: float | None = None, options: Any = None) -> None:
         """Run the graph.
@@ -128,12 +132,12 @@ class PointerBinding:
         elif options is None and (not self._raw or seconds is None):
             self.runner()()
         elif not self._raw or seconds is None:
-            self._session.run_with_iobinding(self._binding, options)
+            ended_in_time(self._session.run_with_iobinding, self._binding, options)()
         else:
             options = options or import_onnxruntime().RunOptions()
             options.log_severity_level = 4  # the error that is raised says it
             with _stopped_after(seconds, lambda: setattr(options, "terminate", True), "its run"):
-                self._session.run_with_iobinding(self._binding, options)
+                ended_in_time(self._session.run_with_iobinding, self._binding, options)()
 
 
 @functools.cache  # a fifth of a call of a small graph
@@ -153,8 +157,42 @@ def run_once(session: Any, outputs: Sequence[str], feeds: Mapping[str, Any]) -> 
     options = import_onnxruntime().RunOptions()
     options.log_severity_level = 4  # the error that is raised says it
     with _stopped_after(FIRST_RUN_SECONDS, lambda: setattr(options, "terminate", True), "its run"):
-        results: list[NDArray[Any]] = session.run(list(outputs), dict(feeds), options)
+        results: list[NDArray[Any]] = ended_in_time(session.run, list(outputs), dict(feeds), options)()
     return results
+
+
+_running: set[int] = set()  # threads
+_ending: list[bool] = []  # not empty when the program ends
+
+
+def ended_in_time(run: Callable[..., Out], *args: Any) -> Callable[[], Out]:
+    """A run of onnxruntime that no end of the program cuts off.
+
+    Python ends a daemon thread that comes back from a run when the interpreter is gone, and onnxruntime
+    aborts the process then (before Python 3.14). So the end waits for runs, and no new ones begin.
+    """
+
+    def counted() -> Out:
+        thread = threading.get_ident()
+        try:
+            _running.add(thread)
+            if _ending and thread != threading.main_thread().ident:
+                raise SystemExit  # ends the thread, without a word
+            return run(*args)
+        finally:
+            _running.discard(thread)
+
+    return counted
+
+
+def _end_runs() -> None:
+    _ending.append(True)
+    last = time.monotonic() + LAST_RUN_SECONDS
+    while _running and time.monotonic() < last:
+        time.sleep(0.001)
+
+
+atexit.register(_end_runs)
 
 
 def is_the_programs(error: Exception) -> bool:
@@ -401,6 +439,7 @@ _alive: weakref.WeakSet[SessionLike] = weakref.WeakSet()
 def _after_fork() -> None:
     global _environment_lock, _shared_lock
     _environment_lock, _shared_lock = threading.Lock(), threading.Lock()
+    _running.clear()
     # A forked process never closes those of its parent, nor when it exits, as a list would: closing one waits
     # for its threads. Also those that only a cycle holds, which the next collection would close.
     for session in _alive:

@@ -15,6 +15,7 @@ import onnxruntime
 import pytest
 from helpers.cases import raises
 from helpers.models.real_models import MODELS
+from helpers.waiting import LONG
 
 from lite.models import OnnxDecoder, OnnxModule
 from lite.models.decoder import binding
@@ -24,6 +25,7 @@ from lite.models.graph.session import (
     PointerBinding,
     _stopped_after,
     default_threads,
+    ended_in_time,
     open_session,
     run_once,
     run_options,
@@ -244,3 +246,53 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     run = [sys.executable, "-W", "ignore", "-c", program]
     assert subprocess.run(run, capture_output=True, text=True, timeout=120).stdout == "7\n"
+
+
+def test_the_end_of_the_program_waits_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session, "_ending", [])
+    begun, may_end, ended = threading.Event(), threading.Event(), []
+
+    def run(result: int) -> int:
+        begun.set()
+        assert may_end.wait(LONG)
+        return result
+
+    threads = [
+        threading.Thread(target=lambda: ended.append(ended_in_time(run, 3)())),
+        threading.Thread(target=lambda: [session._end_runs(), ended.append("end")]),
+        threading.Thread(target=lambda: raises(SystemExit, "", ended_in_time(run, 4))),
+    ]
+    threads[0].start()
+    assert begun.wait(LONG)
+    threads[1].start()
+    while not session._ending:
+        time.sleep(0.001)
+    threads[2].start()  # which ends before its run
+    threads[2].join()
+    assert ended == []
+    may_end.set()
+    for thread in threads:
+        thread.join()
+    assert ended == [3, "end"]
+    assert ended_in_time(run, 5)() == 5  # a function that runs at the end
+    raises(ZeroDivisionError, "", ended_in_time(divmod, 1, 0))
+    assert not session._running
+
+
+@pytest.mark.processes
+def test_daemon_threads_that_run_graphs_at_the_end() -> None:
+    """The interpreter ended them within onnxruntime, which aborted nearly every time."""
+    program = """
+import threading
+from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, generate
+decoder, begun = OnnxDecoder(embedded_model_path()), threading.Event()
+def work():
+    while True:
+        generate(decoder, [[3, 4]] * 2, GenerationConfig(max_new_tokens=100))
+        begun.set()
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+begun.wait()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
