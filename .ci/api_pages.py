@@ -20,6 +20,7 @@ import pdoc
 import pdoc.doc
 from numpy.typing import ArrayLike
 
+from lite import TensorClass, TypedTensorDict
 from lite._arrays.public import written_in
 from lite._tensorclass.fields import Field
 from lite._tensorclass.typed import _Field
@@ -28,9 +29,12 @@ PACKAGES = [
     "lite",
     "lite.nn",
     "lite.nn.distributions",
+    "lite.nn.functional",
+    "lite.nn.init",
     "lite.nn.losses",
     "lite.optim",
     "lite.data",
+    "lite.envs",
     "lite.kernels",
     "lite.models",
 ]
@@ -87,6 +91,11 @@ def main(folder: str) -> int:
     for kind, file in written_in.items():
         kind.__module__ = file
     Field.__doc__ = _Field.__doc__ = None  # would be the text of each field of each class
+    for kind in (TensorClass, TypedTensorDict):  # whose page need not say again what TensorDictBase's does
+        for member in vars(kind).values():
+            function = getattr(member, "__func__", member)
+            if inspect.isfunction(function) and vars(function).pop("__wrapped__", None):
+                function.__doc__ = "@private"
     pdoc.doc.safe_eval_type = _in_module
     pdoc.doc._remove_collections_abc = _short
     pdoc.doc.Module.submodules = property(_packages_in)
