@@ -12,7 +12,7 @@ import numpy as np
 
 from lite._arrays.types import raw
 from lite._transforms.arrays import InterpretedArray
-from lite.data.collectors.progress import shown
+from lite.data.collectors.progress import EpisodeRewards, shown
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.nn._modules.module import Module
 
@@ -28,6 +28,7 @@ class BatchIterator(ABC):
     postproc: Callable[[Any], Any] | None
     replay_buffer: Any
     _frames: int
+    _rewards: EpisodeRewards
 
     def __iter__(self) -> Iterator[Any]:
         """The batches that are left, one after the other."""
@@ -39,9 +40,12 @@ class BatchIterator(ABC):
     def _each(self) -> Iterator[Any]:
         """The batches that are left, without a bar."""
 
-    @abstractmethod
     def _mean_reward(self) -> float | None:
         """The mean reward of the last episodes, for the bar."""
+        return self._rewards.mean()
+
+    def _frames_left(self) -> bool:
+        return self.total_frames < 0 or self._frames < self.total_frames
 
     def __len__(self) -> int:
         """The number of batches in all; RuntimeError if it is unlimited."""
@@ -77,7 +81,7 @@ class BatchIterator(ABC):
         found = {"frames": self._frames, "requested_frames_per_batch": self.requested_frames_per_batch}
         found |= {"policy_version": self.policy_version, **more}
         if self.total_frames >= 0:
-            found |= {"total_frames": self.total_frames, "completed": self._frames >= self.total_frames}
+            found |= {"total_frames": self.total_frames, "completed": not self._frames_left()}
         return found
 
 

@@ -437,9 +437,6 @@ class Collector(BackgroundCollector):
 
     # -- inside ---------------------------------------------------------------------------------
 
-    def _frames_left(self) -> bool:
-        return self.total_frames < 0 or self._frames < self.total_frames
-
     def _is_left(self) -> bool:
         enough = self._whole is not None and len(self._whole) >= (self.trajs_per_batch or 1)
         return self._frames_left() or enough

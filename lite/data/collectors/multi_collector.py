@@ -176,9 +176,6 @@ class MultiCollector(BackgroundCollector):
 
     # -- iterating ------------------------------------------------------------------------------
 
-    def _mean_reward(self) -> float | None:
-        return self._rewards.mean()
-
     def _each(self) -> Iterator[Any]:
         while (data := self._next_or_end()) is not _END:
             yield data
@@ -189,13 +186,10 @@ class MultiCollector(BackgroundCollector):
         return None if data is _END else data
 
     def _next_or_end(self) -> Any:
-        if self._is_left():
+        if self._frames_left():
             return self._next()
         self.shutdown()  # only now: between the last batch and the end there may be `state_dict`
         return _END
-
-    def _is_left(self) -> bool:
-        return self.total_frames < 0 or self._frames < self.total_frames
 
     def _next(self) -> Any:
         if self.closed:

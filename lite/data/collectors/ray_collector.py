@@ -176,9 +176,6 @@ class RayCollector(BatchIterator):
 
     # -- iterating ---------------------------------------------------------------------------------
 
-    def _mean_reward(self) -> float | None:
-        return self._rewards.mean()
-
     def _each(self) -> Iterator[Any]:
         while self._left() > 0 and not self.closed:
             with suppress(_Closed):
