@@ -24,18 +24,10 @@ def test_equals_float64(rng):
         np.testing.assert_allclose(got, reference.token_log_probs(logits, tokens), rtol=1e-6, atol=2e-7)
 
 
-def test_temperature(rng):
-    for temperature in (0.05, 0.7, 1.0, 4.0):
-        logits, tokens = make(rng, (3, 50))
-        got = token_log_probs(logits, tokens, temperature=temperature)
-        expected = reference.token_log_probs(logits, tokens, temperature)
-        np.testing.assert_allclose(got, expected, rtol=1e-6, atol=1e-6)
-
-
 def test_a_temperature_for_each_row(rng):
     for size in (9, 700 if SIMULATED else 5000):
         logits, tokens = make(rng, (2, 3, size))
-        temperatures = rng.uniform(0.2, 3.0, (2, 3))
+        temperatures = np.array([[0.05, 0.7, 1.0], [4.0, 0.2, 2.9]])
         got = token_log_probs(logits, tokens, temperature=temperatures)
         for at in np.ndindex(2, 3):
             alone = token_log_probs(logits[at][None], tokens[at][None], temperature=float(temperatures[at]))
