@@ -25,7 +25,8 @@ from lite.models.wrapper.sampled import read_sampled, rows_with_tokens, scored_e
 from lite.nn import LoraModule, from_onnx
 
 _OPTIONS = SCORE_OPTIONS | {"assistant_only"}
-_JOINED = ("phi3", "phi4")  # whose attention has one layer for queries, keys and values in transformers, too
+# Whose attention has one layer for queries, keys and values in transformers, too.
+_JOINED = ("phi3", "phi4", "codegen", "openelm")
 
 
 class TrainablePolicy(DistributionMethods):

@@ -28,7 +28,7 @@ def test_every_argument_is_explained() -> None:
 
 LEARN = {
     "evaluate_every": 0, "steps": 100, "prompts": 8, "samples": 8, "max_new_tokens": 64, "temperature": 1.0,
-    "lr": 1e-4, "alpha": 16.0, "clip": 0.2, "iterations": 1, "batch_size": 16, "method": "grpo",
+    "lr": 1e-4, "clip": 0.2, "iterations": 1, "batch_size": 16, "method": "grpo",
     "reward": "exact", "scale_rewards": "group", "label_smoothing": 0.0,
 }  # fmt: skip
 DEFAULTS: dict[str, dict[str, object]] = {

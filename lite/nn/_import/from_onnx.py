@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import is_floating
 from lite.nn._export.contract import Contract, Keys, keys_for, read_contract
-from lite.nn._import.module import Source, graph_module
+from lite.nn._import.module import GraphModule, Source, graph_module
 from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.module import TensorDictModule
 
@@ -30,7 +31,8 @@ def from_onnx(
 
     The graph may come from any exporter; neither the onnx package nor onnxruntime is needed. Nothing in the
     file is run as code. Exporters write equal weights of fresh layers once (zeros of biases, say): these
-    learn as one, after a warning.
+    learn as one, after a warning. Some write a matrix that is also an embedding a second time, turned: these
+    learn apart, after a warning.
 
     Args:
         model: path of the ONNX file, or its bytes.
@@ -86,6 +88,13 @@ def from_onnx(
         raise ValueError(f"checkpoint must be True, False or a number of segments, got {checkpoint!r}.")
     module = graph_module(source, trainable)
     module.checkpoint = checkpoint
+    for table, other in _written_twice(module):
+        warnings.warn(
+            f"{path or 'the model'}: {other} has the numbers of {table}. If the network has them once (tied "
+            "embeddings), they learn apart here, and torch.onnx.export keeps them one with "
+            "do_constant_folding=False where dynamo=False, else with optimize=False.",
+            stacklevel=2,
+        )
     contract = None if path is None else read_contract(path)
     if in_keys is None and out_keys is None and contract is None:
         return module
@@ -96,3 +105,19 @@ def from_onnx(
         keys_for("in_keys", in_keys, module.input_names, agreed.inputs),
         keys_for("out_keys", out_keys, module.output_names, agreed.outputs),
     )
+
+
+def _written_twice(module: GraphModule) -> list[tuple[str, str]]:
+    """Tables that indices choose from, each with another matrix of its numbers, as it is or turned."""
+    learns = module.weights(module.learning_weights())
+    gathers = (node for node in module._source.graph.nodes if node.op == "Gather")
+    tables = {node.inputs[0]: learns[node.inputs[0]] for node in gathers if node.inputs[0] in learns}
+    return [
+        (table, name)
+        for table, rows in tables.items()
+        for name, array in learns.items()
+        if name != table and rows.ndim == array.ndim == 2
+        for turned in (array, array.T)
+        if turned.shape == rows.shape and np.array_equal(turned[0], rows[0])  # a quick look first
+        if np.ptp(rows) > 0 and np.array_equal(turned, rows)
+    ]

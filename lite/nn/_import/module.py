@@ -372,11 +372,12 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
             known = ", ".join(source.weights[:40]) + ", ..." * (len(source.weights) > 40)
             raise ValueError(f"trainable: no weight is called {unknown}; there is {known}.")
     for name in source.weights:
-        train = _is_trained(trainable, name, name not in fixed)
         try:
             array = source.graph.weights[name].array()
         except (ValueError, FileNotFoundError) as error:
             raise type(error)(f"{source.path or 'the model'}: the weight {name!r}: {error}") from None
+        constant = name in fixed or (array.ndim > 1 and (_are_waves(array) or _are_slopes(array)))
+        train = _is_trained(trainable, name, not constant)
         if source.compute_dtype is not None and array.dtype.name in ("float16", "bfloat16"):
             array = array.astype(source.compute_dtype)
         elif train:
@@ -479,14 +480,10 @@ def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
 def _fixed(graph: OperationGraph) -> frozenset[str]:
     """Weights that do not learn unless they are named: those of `_FIXED`, masks, rotations, and factors.
 
-    torch.onnx writes causal masks, rotary frequencies, tables of waves, slopes and factors of attention as
-    initializers, as it does weights.
+    torch.onnx writes causal masks, rotary frequencies and factors of attention as initializers, as it does
+    weights; and tables of waves and slopes, which are known by their numbers alone.
     """
     found = _used(graph, _FIXED) | _rotations(graph)
-    for name in _float_weights(graph):
-        array = graph.weights[name].array()
-        if array.ndim > 1 and (_are_waves(array) or _are_slopes(array)):
-            found.add(name)
     for name in _used(graph, _MASKED) & graph.weights.keys():
         array = graph.weights[name].array()
         if array.dtype.kind == "f" and array.size and array.min() <= _LOWEST:

@@ -29,7 +29,8 @@ _SCOPES = b"pkg.torch.onnx.name_scopes"  # where torch's exporter notes the modu
 # `q_proj/MatMul`, `q_proj/MatMul_Q4`: the last part of a node's name, if that is made of modules' names.
 _OPERATOR = re.compile(r"(MatMul|Gemm|FusedMatMul)(_\w+)?$")
 _OF_WEIGHT = re.compile(r"(\.MatMul|\.Gemm)?\.(weight|qweight)(_\w+)?$")
-_SHORT = re.compile(r"\.attn(?=\.(q|k|v|o|qkv)_proj$)")  # onnxruntime-genai's name of `self_attn`
+# onnxruntime-genai's name of `self_attn`; GPT-J has an `attn` of its own, below `transformer.h`.
+_SHORT = re.compile(r"(?<=\.)(layers\.\d+)\.attn(?=\.(q|k|v|o|qkv)_proj$)")
 # Of a module around transformers' model, as torch.onnx.export wants one for a cache.
 _AROUND = re.compile(r"model\.(?=(model|gpt_neox|backbone|transformer\.h|\w*bert\w*)\.)")
 
@@ -81,7 +82,7 @@ def projections(model: Buffer, graph: OperationGraph) -> list[Projection]:
 def peft_name(path: str) -> str:
     """A path as PEFT has it, which counts from transformers' model."""
     around = _AROUND.match(path)
-    return _SHORT.sub(".self_attn", path[around.end() :] if around else path)
+    return _SHORT.sub(r"\1.self_attn", path[around.end() :] if around else path)
 
 
 def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str]:

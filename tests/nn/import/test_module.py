@@ -71,6 +71,22 @@ def test_fresh_layers_that_an_exporter_joined_are_told() -> None:
     nn.from_onnx(layers(("w", "b"), ("w", "b")))
 
 
+def test_a_tied_matrix_that_an_exporter_wrote_twice_is_told() -> None:
+    nodes = [
+        writer.node("Gather", "", ["table", "ids"], ["h"], {}),
+        writer.node("MatMul", "", ["h", "head"], ["y"], {}),
+    ]
+    table = np.arange(12, dtype=np.float32).reshape(4, 3)
+
+    def model(head: Any) -> bytes:
+        return model_of(nodes, {"ids": np.zeros(2, np.int64)}, ["y"], {"table": table, "head": head})
+
+    with pytest.warns(UserWarning, match=r"head has the numbers of table.*do_constant_folding=False"):
+        nn.from_onnx(model(table.T))
+    nn.from_onnx(model(table.T), trainable=["table"])
+    nn.from_onnx(model(table.T * 2))
+
+
 def test_a_batch_that_a_graph_of_fixed_sizes_folds_is_refused() -> None:
     """Exporters write the size of their example into shapes; of what has none any batch is computed."""
     nodes = [

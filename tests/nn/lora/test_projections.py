@@ -34,6 +34,7 @@ def scopes(text: str) -> bytes:
         ("/model/layers.0/self_attn/q_proj/MatMul", "onnx::MatMul_7", b"", "model.layers.0.self_attn.q_proj"),
         ("/model/layers.0/attn/q_proj/MatMul_Q4", "w_Q4", b"", "model.layers.0.self_attn.q_proj"),
         ("/transformer/h.0/attn/c_attn/Gemm", "w", b"", "transformer.h.0.attn.c_attn"),
+        ("/transformer/h.0/attn/q_proj/MatMul", "w", b"", "transformer.h.0.attn.q_proj"),  # GPT-J
         ("/blocks/blocks.0/attn/qkv/MatMul", "onnx::MatMul_7", b"", "blocks.0.attn.qkv"),
         ("/pi/pi.0/Gemm", "pi.0.weight", b"", "pi.0"),
         ("/pi/pi.0/Gemm", "pi.pi.0.weight", b"", "pi.pi.0"),
