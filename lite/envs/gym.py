@@ -67,6 +67,8 @@ class GymWrapper(EnvWrapper):
         ((3, 2), (3, 4), array([1., 1., 1.], dtype=float32))
     """
 
+    available_envs = Listed(lambda: list(_gymnasium("available_envs").registry))
+
     def __init__(
         self,
         env: Any,
@@ -446,8 +448,6 @@ class GymEnv(GymWrapper):
             run_type_checks=run_type_checks,
         )
         self.env_name = env_name
-
-    available_envs = Listed(lambda: list(_gymnasium("available_envs").registry))
 
     def __repr__(self) -> str:
         return f"GymEnv(env={self.env_name}, batch_size={self.batch_size})"

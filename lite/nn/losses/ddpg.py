@@ -10,6 +10,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
 from lite._arrays.types import Array
+from lite._tree.keys import require_path
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import standard_normal
@@ -19,6 +20,8 @@ from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.entries import detached
+from lite.specs.arrays import Bounded
+from lite.specs.composite import Composite
 
 
 @dataclass
@@ -177,7 +180,7 @@ class TD3Loss(EnsembleLoss):
         actor_network: writes "action".
         qvalue_network: gives "state_action_value", (*batch, 1), of observations and "action"; one, of which
             `num_qvalue_nets` are made whose parameters are redrawn, or a list of so many.
-        action_spec: a `lite.data.Bounded`, the bounds of actions; or
+        action_spec: a `lite.data.Bounded`, or a Composite with one, of the bounds of actions; or
         bounds: these bounds, two numbers or arrays.
         num_qvalue_nets: how many critics.
         policy_noise, noise_clip: deviation of the noise of next actions, and its limit.
@@ -233,7 +236,7 @@ class TD3Loss(EnsembleLoss):
         if (action_spec is None) == (bounds is None):
             raise ValueError("one of action_spec and bounds must be given.")
         if bounds is None:
-            bounds = action_spec.low, action_spec.high
+            bounds = _bounds_of(action_spec, self.tensor_keys.action)
         dtype = get_default_dtype()
         low, high = (b if isinstance(b, np.ndarray) else np.asarray(b, dtype) for b in bounds)
         if (low > high).any():
@@ -295,3 +298,14 @@ class TD3Loss(EnsembleLoss):
             "target_value": target,
         }
         return self._reduce_loss(loss, tensordict, weights=weights), metadata
+
+
+def _bounds_of(spec: Any, key: NestedKey) -> tuple[Any, Any]:
+    """The bounds of one environment's actions, of their spec or of a Composite that has it."""
+    if isinstance(spec, Composite):
+        *node, _ = require_path(key)
+        batch = (spec[tuple(node)] if node else spec).shape
+        spec = spec[key][(0,) * len(batch)] if batch else spec[key]
+    if not isinstance(spec, Bounded):
+        raise ValueError(f"action_spec must be a Bounded, or a Composite with one at {key!r}, got {spec!r}.")
+    return spec.low, spec.high

@@ -16,7 +16,7 @@ from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators, named
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.tensordict_modules.q_value import QValueActor, action_space_of, value_of_action
+from lite.nn.tensordict_modules.q_value import QValueActor, action_space_of, space_of_loss, value_of_action
 from lite.nn.values.entries import detached
 
 
@@ -159,14 +159,12 @@ def acting_network(value_network: Any, action_space: Any) -> tuple[Any, str]:
         action_space: see `action_space_of`; None for the network's.
 
     Raises:
-        ValueError: there is no action space, or the network has another one.
+        ValueError: there is no such action space.
     """
     space = action_space
     for name in ("action_space", "spec"):
         space = getattr(value_network, name, None) if space is None else space
-    if space is None:
-        raise ValueError("action_space must be given, as the value network has no such attribute.")
-    space = action_space_of(space)
+    space = space_of_loss(space)
     if not isinstance(value_network, TensorDictModuleBase):
         value_network = QValueActor(value_network, action_space=space)
     return value_network, space

@@ -20,7 +20,7 @@ from lite.nn.losses.ensembles import values_taken
 from lite.nn.losses.policies import policy_keys, require_policy
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.tensordict_modules.q_value import action_space_of
+from lite.nn.tensordict_modules.q_value import space_of_loss
 from lite.nn.values.entries import detached
 
 
@@ -435,9 +435,7 @@ class DiscreteSACLoss(EntropyWeightedLoss):
     ) -> None:
         super().__init__()
         require_policy(actor_network)
-        if action_space is None:
-            raise ValueError("action_space must be 'one-hot', 'categorical' or a spec of one, got None.")
-        self.action_space = action_space_of(action_space)
+        self.action_space = space_of_loss(action_space)
         if target_entropy == "auto":
             if num_actions is None:
                 raise ValueError("num_actions must be given for target_entropy='auto'.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,6 +40,14 @@ def action_space_of(space: Any, argument: str = "action_space") -> str:
     if name not in _SPACES:
         raise ValueError(f"{argument} must be 'one-hot', 'categorical' or a spec of one, got {space!r}.")
     return _SPACES[name]
+
+
+def space_of_loss(space: Any) -> str:
+    """`action_space_of`; where there is none it is "one-hot", with a warning, as in torchrl's losses."""
+    if space is None:
+        warnings.warn("action_space is not given: 'one-hot' is taken.", stacklevel=3)
+        space = "one-hot"
+    return action_space_of(space)
 
 
 def value_of_action(values: Any, action: Any, space: str) -> Any:

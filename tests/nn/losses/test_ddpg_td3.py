@@ -7,7 +7,7 @@ from helpers.cases import raises
 from helpers.nn.transitions import linear, q_network, transitions
 
 from lite import nn
-from lite.data import Bounded
+from lite.data import Bounded, Composite, Unbounded
 from lite.nn.losses import TD3Loss
 
 
@@ -29,6 +29,13 @@ def test_without_noise_the_least_critic_values_the_bounded_action() -> None:
 def test_bounds() -> None:
     spec = Bounded(np.array([-1.0, -2.0]), 1.0, (2,))
     np.testing.assert_array_equal(made(bounds=None, action_spec=spec).min_action, [-1, -2])
+    rows = spec.expand(3, 2)  # of environments, or of agents, which are alike
+    for whole in (
+        Composite(action=spec), Composite(action=rows, shape=(3,)),
+    ):  # fmt: skip
+        np.testing.assert_array_equal(made(bounds=None, action_spec=whole).max_action, spec.high)
+    for other in (Unbounded((2,)), Composite(action=Unbounded((2,)))):
+        raises(ValueError, "action_spec must be a Bounded", made, bounds=None, action_spec=other)
     for wrong in ({"bounds": None}, {"action_spec": spec}):
         raises(ValueError, "one of action_spec and bounds must be given", made, **wrong)
     raises(ValueError, "the low bound must not be above the high one", made, bounds=(1.0, -1.0))

@@ -64,7 +64,8 @@ def test_errors_leave_the_batch_as_it_was(change: Any, error: Any, message: str)
 def test_arguments() -> None:
     with pytest.raises(ValueError, match="double_dqn=True needs delay_value=True"):
         DQNLoss(linear(4, 2), action_space="categorical", double_dqn=True, delay_value=False)
-    raises(ValueError, "action_space must be given", lambda: DQNLoss(linear(4, 2)))
+    with pytest.warns(UserWarning, match="action_space is not given: 'one-hot' is taken"):
+        assert DQNLoss(linear(4, 2)).action_space == "one_hot"
     with pytest.raises(ValueError, match="action_space must be 'one-hot', 'categorical' or a spec"):
         DQNLoss(linear(4, 2), action_space="binary")
     assert DQNLoss(linear(4, 2), action_space=Categorical(2)).action_space == "categorical"

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from helpers.cases import raises
 from helpers.nn.transitions import categorical, linear, transitions
 
@@ -27,7 +28,8 @@ def test_by_hand() -> None:
 
 
 def test_errors() -> None:
-    raises(ValueError, "action_space must be 'one-hot', 'categorical' or a spec", made, action_space=None)
+    with pytest.warns(UserWarning, match="action_space is not given: 'one-hot' is taken"):
+        assert made(action_space=None).action_space == "one_hot"
     raises(ValueError, "num_actions must be given for target_entropy='auto'", made, num_actions=None)
     td = transitions(6, action=np.zeros((6, 3)))
     raises(ValueError, "the actions must be ids", made(), td)

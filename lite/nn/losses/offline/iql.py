@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -21,7 +20,7 @@ from lite.nn.losses.base import UnweightedKeys
 from lite.nn.losses.ensembles import EnsembleLoss, values_taken
 from lite.nn.losses.policies import require_policy
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.tensordict_modules.q_value import action_space_of
+from lite.nn.tensordict_modules.q_value import space_of_loss
 from lite.nn.values.entries import detached
 
 _MOST = math.log(100)  # of the logarithm of a weight
@@ -228,10 +227,7 @@ class DiscreteIQLLoss(IQLLoss):
     ) -> None:
         if expectile >= 1.0:
             raise ValueError(f"expectile must be below 1, got {expectile}.")
-        if action_space is None:
-            warnings.warn("action_space is not given: 'one-hot' is taken.", stacklevel=2)
-            action_space = "one-hot"
-        space = action_space_of(action_space)
+        space = space_of_loss(action_space)
         super().__init__(
             actor_network,
             qvalue_network,
