@@ -161,10 +161,13 @@ class LazyMemmapStorage(LazyTensorStorage):
         folder = self.scratch_dir
         if self._columns is not None or not self.existsok or not ring_file.is_table(folder):
             return
-        table: Any = lite.load_memmap(folder)
-        if not isinstance(table, TensorDict):
-            raise ValueError(f"{folder} holds a {type(table).__name__}, not a table of rows.")
-        self._open(table)
+        with self.lock:  # as `len` asks here while another thread opens it, or writes the first rows
+            if self._columns is not None:
+                return
+            table: Any = lite.load_memmap(folder)
+            if not isinstance(table, TensorDict):
+                raise ValueError(f"{folder} holds a {type(table).__name__}, not a table of rows.")
+            self._open(table)
 
     def _open(self, table: Any) -> Columns:
         folder = self.scratch_dir

@@ -3,6 +3,7 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -11,7 +12,9 @@ import pytest
 from helpers.cases import raises
 from helpers.data import live_writer
 from helpers.data.numbered_frames import frames, torn
+from helpers.waiting import LONG
 
+import lite
 from lite import TensorDict
 from lite.data import (
     LazyMemmapStorage,
@@ -83,6 +86,35 @@ def test_one_writes_at_a_time(tmp_path) -> None:
     second.extend(frames(5, 6))
     raises(RuntimeError, "writes to", lambda: first.extend(frames(6, 7)))
     assert first[:]["step"].tolist() == list(range(6))
+
+
+def test_one_thread_opens_it_while_another_asks_how_many_there_are(tmp_path, monkeypatch) -> None:
+    """As a learner does, which waits for rows that others are about to write."""
+    folder = tmp_path / "f"
+    buffer, first, load = opened(folder), opened(folder), lite.load_memmap
+    first.extend(frames(0, 3))
+    first.storage.close()
+    opening, may_go_on, counts = threading.Event(), threading.Event(), []
+
+    def slow(path: str) -> TensorDict:
+        if not opening.is_set():
+            opening.set()
+            assert may_go_on.wait(LONG)
+        return load(path)
+
+    monkeypatch.setattr(lite, "load_memmap", slow)
+    asks = threading.Thread(target=lambda: counts.append(len(buffer)))
+    writes = threading.Thread(target=lambda: buffer.extend(frames(3, 5)))
+    asks.start()
+    assert opening.wait(LONG)
+    writes.start()
+    writes.join(0.1)
+    may_go_on.set()
+    asks.join()
+    writes.join()
+    assert counts[0] in (3, 5)
+    assert buffer.storage.is_writer
+    assert len(buffer) == 5
 
 
 def test_a_folder_that_was_deleted_takes_no_rows(tmp_path) -> None:
