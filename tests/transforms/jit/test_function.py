@@ -87,6 +87,14 @@ def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
     for n, factor in ((5, 2), (3, 15), (7, 2), (0, 10), (2, 10), (3, 15)):
         np.testing.assert_array_equal(step(np.ones(n)), np.full(n, factor))
     assert len(step._kept) == 4  # one for 5 and 7
+    for asks, programs in (
+        (lambda n: n < 4, 2), (lambda n: n <= 3, 2), (lambda n: n > 3, 2), (lambda n: n >= 4, 2),
+        (lambda n: n == 3, 2), (lambda n: n != 3, 2), (bool, 1),
+    ):  # fmt: skip
+        step = lite.jit(lambda x, asks=asks: x * 2 if asks(x.shape[0]) else x * 3)
+        for n in (5, 3, 7, 3):
+            step(np.ones(n))
+        assert len(step._kept) == programs  # one for 5 and 7
 
 
 @each_case(
