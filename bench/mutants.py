@@ -16,7 +16,7 @@ tests/test_mirror.py), then `pytest`, then `pytest --all`; `--tier` names the la
 exceeds its time limit has caught the mutant, too. In the end, what failed must pass without a mutant.
 
 `--contexts` is what pytest-cov wrote of the last tier, of this checkout: only tests run that ran the mutated
-statement, or the body of the function whose default is mutated. What is run at import alone has the tests
+statement, or the body of the function whose default is mutated. What is outside of functions has the tests
 that ran anything of its file, and, as defaults do, those of the public names; what is never run, or in
 processes that leave no trace, has the mirrored files and tests that run much in processes.
 Nor do compiled kernels leave one: they have the tests of kernels and the files with tests marked `compiled`.
@@ -246,8 +246,10 @@ class Contexts:
         line = 1 + source.count(b"\n", 0, mutation.start)
         lines = lines_that_tell(source, line)
         found = {context for line in lines for context in ran.get(line, ())}
-        defines = found == {""} or line not in lines
-        if found == {""}:  # run when the module is imported, which belongs to no test
+        # Run at import, which belongs to no test, nor to the one that was the first to use the module.
+        imported = found == {""} or (line in lines and not in_a_function(source, line))
+        defines = imported or line not in lines
+        if imported:
             found = {context for contexts in ran.values() for context in contexts}
         names = sorted({name.partition("|")[0] for name in found - {""}})
         names = names or [*mirrored(file), *OF_PROCESSES]
@@ -264,6 +266,13 @@ def lines_that_tell(source: bytes, line: int) -> range:
     if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
         return range(inner.body[0].lineno, (inner.end_lineno or 0) + 1)
     return range(inner.lineno if inner else line, line + 1)
+
+
+def in_a_function(source: bytes, line: int) -> bool:
+    """Whether a line is in the body of a function."""
+    nodes = ast.walk(ast.parse(source))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    return any(node.body[0].lineno <= line <= (node.end_lineno or 0) for node in functions)
 
 
 @functools.cache

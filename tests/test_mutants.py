@@ -43,7 +43,9 @@ def test_mirrored_files_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_default_is_tested_by_what_runs_the_function(monkeypatch: pytest.MonkeyPatch) -> None:
     source = b"@a\ndef b(\n  c=1,\n):\n  d(\n    2\n  )\n  return c\nif e: f = 3\n"
-    lines = bench_files.imported("mutants", monkeypatch).lines_that_tell
+    mutants = bench_files.imported("mutants", monkeypatch)
+    assert [line for line in range(1, 10) if mutants.in_a_function(source, line)] == [5, 6, 7, 8]
+    lines = mutants.lines_that_tell
     assert {line: list(lines(source, line)) for line in (1, 3, 6, 8, 9)} == {
         1: [1], 3: [5, 6, 7, 8], 6: [5, 6], 8: [8], 9: [9],
     }  # fmt: skip
