@@ -14,7 +14,7 @@ from lite.kernels._arrays import Array, as_array, contiguous, is_float, native
 from lite.kernels._device import gpu_of
 from lite.kernels._integer import integer
 from lite.kernels._threads import for_rows
-from lite.kernels.returns import is_factor, short_time
+from lite.kernels.returns import is_factor, number_array, short_time
 
 _SERIAL = 100_000  # values: below, starting a thread costs more than it saves
 _CHUNK = 30_000  # values handed to a thread at a time
@@ -93,7 +93,7 @@ def multistep_return(
             f"reward must have the shape of done, and feature axes after it: got reward {values.shape}, "
             f"done {ends.shape}"
         )
-    if not 0 <= gamma <= 1:
+    if not 0 <= number_array("gamma", gamma) <= 1:
         raise ValueError(f"gamma must be in [0, 1], got {gamma}")
     steps_asked = integer("n_steps", n_steps, least=1)
     _check_numbers(values)

@@ -126,6 +126,8 @@ def join(items: list[Any], functions: JoinFunctions, dim: int) -> Any:
     Raises:
         TypeError: the items are of different kinds, or not containers, arrays or objects.
     """
+    if not hasattr(dim, "__index__"):  # stack(a, b), perhaps
+        raise TypeError(f"dim must be an integer, got {class_name(dim)}: {functions.name} takes a list.")
     if all(issubclass(kind, Container) for kind in set(map(type, items))):
         return functions.nodes(items, dim)
     if all(map(is_array, items)):

@@ -181,6 +181,7 @@ def test_errors_name_the_argument():
     reward, done = np.zeros((2, 3)), np.zeros((2, 3), bool)
     with pytest.raises(ValueError, match="n_steps must be at least 1, got 0"):
         multistep_return(reward, done, gamma=0.9, n_steps=0)
+    raises(TypeError, "gamma must be of real", multistep_return, reward, done, gamma="0.9", n_steps=2)
     with pytest.raises(TypeError, match=r"n_steps must be an integer, got 2\.5"):
         multistep_return(reward, done, gamma=0.9, n_steps=2.5)
     with pytest.raises(ValueError, match=r"got reward \(3, 2\), done \(2, 3\)"):

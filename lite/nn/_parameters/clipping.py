@@ -10,6 +10,7 @@ import numpy as np
 
 from lite import TensorDict
 from lite._arrays.dtypes import compute_dtype, is_floating
+from lite._arrays.foreign import class_name
 from lite._arrays.types import Array, as_array, is_interpreted, raw
 from lite._tree.walks import leaves
 from lite.nn._modules.parameter import Parameter
@@ -118,10 +119,10 @@ def _gradients(parameters: Any) -> Iterator[Array]:
                 yield raw(leaf)
         return
     given: Iterable[Any] = leaves(node) if node is not None else parameters
-    for param in [given] if isinstance(given, Parameter) else given:
+    for param in [given] if isinstance(given, Parameter) or not isinstance(given, Iterable) else given:
         if not isinstance(param, Parameter):
             raise TypeError(
-                f"parameters must be Parameters or a TensorDict of gradients, got {type(param).__name__}."
+                f"parameters must be Parameters or a TensorDict of gradients, got {class_name(param)}."
             )
         if isinstance(param.grad, np.generic):  # arithmetic makes it of an array without dimensions
             param.grad = np.asarray(param.grad)
