@@ -5,7 +5,7 @@ Stand-ins hold the host's memory, so that no real GPU can run this file.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,9 +13,9 @@ import pytest
 from helpers.compared import assert_same
 from helpers.kernels_under_test import SIMULATED
 from helpers.models import decoder_graphs
+from helpers.models.responses import assert_same_responses
 from helpers.models.stand_in_gpu import HostRuntime, gpu, on_a_stream, on_gpu
 
-from lite.kernels import DrawDetails
 from lite.models import Generated, GenerationConfig, generate, score, score_choices, score_details
 from lite.models.decoder import device_logits
 from lite.models.generation import sampling
@@ -37,27 +37,6 @@ OPTIONS: dict[str, dict[str, Any]] = {
 GRAPHS = ["half logits", "slots, single row", "pair"]
 
 
-def equal(ours: list[Generated], theirs: list[Generated]) -> None:
-    for one, two in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(one.tokens, two.tokens)
-        np.testing.assert_allclose(one.log_probs, two.log_probs, atol=5e-3)
-        assert one.finish_reason == two.finish_reason
-        assert (one.details is None) == (two.details is None)
-        if one.details is not None:
-            for name, there in vars_of(one.details).items():
-                here = getattr(two.details, name)
-                if there is None or here is None:
-                    assert there is here
-                elif there.dtype.kind == "i":
-                    np.testing.assert_array_equal(there, here)
-                else:
-                    np.testing.assert_allclose(there, here, atol=5e-3)
-
-
-def vars_of(details: DrawDetails) -> dict[str, Any]:
-    return {field.name: getattr(details, field.name) for field in fields(details)}
-
-
 def both(graph: str, gpu: HostRuntime, configs: Any, **call: Any) -> tuple[list[Generated], int]:
     """Responses that are those of the CPU; how often logits were copied to the host."""
     other, _, _ = decoder_graphs.make(graph)
@@ -65,7 +44,7 @@ def both(graph: str, gpu: HostRuntime, configs: Any, **call: Any) -> tuple[list[
     gpu.calls.clear()
     seeds = np.arange(len(PROMPTS) * call.get("num_samples", 1), dtype=np.uint64)
     ours, theirs = (generate(d, PROMPTS, configs, seeds=seeds, **call) for d in (decoder, other))
-    equal(ours, theirs)
+    assert_same_responses(ours, theirs, atol=5e-3)
     return ours, gpu.calls.count("fetch")
 
 
@@ -133,9 +112,7 @@ def test_what_the_kernel_lacks_is_drawn_on_the_host(gpu: HostRuntime) -> None:
         patch.setattr(sampling, "drawn_on_gpus", lambda: False)
         theirs, fetched = both("positions", gpu, configs)
     assert fetched == 5
-    for one, two in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(one.tokens, two.tokens)
-        np.testing.assert_array_equal(one.log_probs, two.log_probs)
+    assert_same_responses(ours, theirs)
 
 
 def test_errors_are_those_of_the_host(gpu: HostRuntime) -> None:
@@ -185,7 +162,7 @@ def test_the_session_and_the_kernels_share_a_stream(gpu, monkeypatch, graph, opt
     config = GenerationConfig.from_kwargs({"max_new_tokens": 6, "temperature": 1.1, **options})
     seeds = np.arange(6, dtype=np.uint64)
     ours, theirs = (generate(d, PROMPTS, config, seeds=seeds, num_samples=2) for d in (decoder, other))
-    equal(ours, theirs)
+    assert_same_responses(ours, theirs, atol=5e-3)
     assert not {"synchronise", "fetch"} & set(gpu.calls)
     assert f"kernels on {handle}" in gpu.calls
     assert_same(score(decoder, [[1, 2, 3]]), score(other, [[1, 2, 3]]), atol=5e-3)
@@ -200,7 +177,7 @@ def test_steps_are_captured_and_replayed(gpu: HostRuntime, monkeypatch: pytest.M
     seeds = np.arange(3, dtype=np.uint64)
     for _ in range(2):
         ours, theirs = (generate(d, PROMPTS, configs, seeds=seeds) for d in (decoder, other))
-        equal(ours, theirs)
+        assert_same_responses(ours, theirs, atol=5e-3)
     assert session.replays > 30
     assert len(session.captured) == len(set(session.numbers) - {"-1"}) >= 3  # of three, two rows and one
     assert session.numbers[: len(PROMPTS)] == ["-1"] * len(PROMPTS)

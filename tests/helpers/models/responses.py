@@ -1,28 +1,22 @@
-"""Responses to prompts in the forms in which TRL and others keep them, one object a line."""
+"""Responses that are the same, whatever they were made with."""
 
-import json
-from pathlib import Path
+from collections.abc import Iterable
+from dataclasses import fields
 from typing import Any
 
-
-def _turn(role: str, content: str) -> dict[str, str]:
-    return {"role": role, "content": content}
+from helpers.compared import assert_same
 
 
-_SUM = "What is 12 + 30?"
-FILE: list[dict[str, Any]] = [
-    {"prompt": _SUM, "response": "41"},
-    {"prompt": _SUM, "completion": "42", "reward": 1.0},
-    {"prompt": [_turn("user", _SUM)], "completion": [_turn("assistant", "forty-two")]},
-    {"prompt": "Copy: sun sea", "completion": "sun sea"},
-    {"messages": [_turn("user", "Copy: sun sea"), _turn("assistant", "sea sun")]},
-    {"messages": [_turn("system", "Be brief."), _turn("user", "Hi"), _turn("assistant", "Ho\n\u00fc\u4f60")]},
-    {"prompt": "Say <b>", "completion": "<script>x</script><img src=x>"},
-]
-
-
-def write(file: Path) -> Path:
-    """Write them, with a blank line and without a newline at the end."""
-    first, *others = (json.dumps(row) for row in FILE)
-    file.write_text(f"{first}\n\n" + "\n".join(others), encoding="utf-8")
-    return file
+def assert_same_responses(ours: Iterable[Any], theirs: Iterable[Any], atol: float = 0.0) -> None:
+    """Tokens and ends are the same; and to `atol` log-probs, scores, and what is told of each draw."""
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.tokens.tolist() == other.tokens.tolist()
+        assert one.finish_reason == other.finish_reason
+        assert one.score == other.score or abs(one.score - other.score) <= atol
+        assert_same(one.log_probs, other.log_probs, atol=atol)
+        assert (one.details is None) == (other.details is None)
+        for field in () if one.details is None else fields(one.details):
+            here, there = (getattr(each.details, field.name) for each in (one, other))
+            assert (here is None) == (there is None), field.name
+            if here is not None:
+                assert_same(here, there, atol=atol, where=field.name)

@@ -8,6 +8,7 @@ import pytest
 from helpers.models import attention_graphs as graphs
 from helpers.models.handmade_exports import HEADS
 from helpers.models.real_models import EXPECTED, MODELS, open_model
+from helpers.models.responses import assert_same_responses
 from helpers.tiers import standing_for_all
 
 from lite._files.onnx.rewriting import with_weights_outside
@@ -30,9 +31,7 @@ def test_greedy_tokens_and_log_probs(name: str) -> None:
     config = GenerationConfig(max_new_tokens=33)
     for rows in (prompts, [p[:1] + p for p in prompts[::-1]] * 2):
         got, want = (generate(decoder, rows, config, max_rows=4) for decoder in (changed, plain))
-        for mine, theirs in zip(got, want, strict=True):
-            np.testing.assert_array_equal(mine.tokens, theirs.tokens)
-            np.testing.assert_allclose(mine.log_probs, theirs.log_probs, atol=2e-5, rtol=0)
+        assert_same_responses(got, want, atol=2e-5)
         texts = [[*row, *r.tokens] for row, r in zip(rows, got, strict=True)]
         for mine, theirs in zip(score(changed, texts), score(plain, texts), strict=True):
             np.testing.assert_allclose(mine, theirs, atol=2e-5, rtol=0)

@@ -11,6 +11,7 @@ import pytest
 from helpers.cases import raises
 from helpers.models import decoder_graphs, real_models
 from helpers.models.real_models import EXPECTED, open_model, tolerance
+from helpers.models.responses import assert_same_responses
 from helpers.tiers import standing_for_all
 from numpy.typing import NDArray
 
@@ -56,10 +57,7 @@ def test_generated(model: Model, lengths: Sequence[int], rng: np.random.Generato
     for i, prompt in enumerate(prompts):
         own = slice(i * samples, (i + 1) * samples)
         alone = generate(decoder, [prompt], config, seeds=seeds[own], num_samples=samples)
-        for one, other in zip(alone, together[own], strict=True):
-            np.testing.assert_allclose(one.log_probs, other.log_probs, atol=2 * model.atol, rtol=0)
-            np.testing.assert_array_equal(one.tokens, other.tokens)
-            assert one.finish_reason == other.finish_reason
+        assert_same_responses(alone, together[own], atol=2 * model.atol)
     rows = [np.concatenate([prompts[i // samples], got.tokens]) for i, got in enumerate(together)]
     for got, row in zip(together, score(decoder, rows), strict=True):
         own = row[len(row) - len(got.tokens) :]

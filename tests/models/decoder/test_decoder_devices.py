@@ -8,6 +8,7 @@ import onnxruntime
 import pytest
 from helpers.models import decoder_graphs
 from helpers.models.real_models import MODELS
+from helpers.models.responses import assert_same_responses
 from helpers.models.stand_in_gpu import DeviceValue, HostRuntime, check_steps, gpu, on_gpu
 from helpers.simulator import gpu_found
 from helpers.tiers import standing_for_all
@@ -48,9 +49,7 @@ def test_generated_and_scored_as_on_the_cpu(pair: Any) -> None:
     config = GenerationConfig(max_new_tokens=7, do_sample=True, eos_token_ids=(11,))
     seeds = np.arange(6, dtype=np.uint64)
     ours, theirs = (generate(d, prompts, config, seeds=seeds, num_samples=2) for d in (decoder, other))
-    for one, two in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(one.tokens, two.tokens)
-        np.testing.assert_allclose(one.log_probs, two.log_probs, atol=5e-3)
+    assert_same_responses(ours, theirs, atol=5e-3)
     for function in (score, full_logits):
         for one, two in zip(function(decoder, prompts), function(other, prompts), strict=True):
             assert type(one) is np.ndarray
@@ -86,8 +85,7 @@ def test_beams_and_choices_are_those_of_the_cpu(gpu: HostRuntime) -> None:
     decoder, _ = on_gpu("positions", other.config)
     config = GenerationConfig(max_new_tokens=5, num_beams=3)
     ours, theirs = (generate(d, [[1, 2, 3], [4]], config) for d in (decoder, other))
-    for one, two in zip(ours, theirs, strict=True):
-        np.testing.assert_array_equal(one.tokens, two.tokens)
+    assert_same_responses(ours, theirs, atol=5e-3)
     one, two = (score_choices(d, [[1, 2]], [[3, 4], [5, 6]]).log_probs for d in (decoder, other))
     np.testing.assert_allclose(one, two, atol=5e-3)
     assert "fetch" in gpu.calls

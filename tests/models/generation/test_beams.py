@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 from helpers.models.real_models import open_model
+from helpers.models.responses import assert_same_responses
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from helpers.models.table_model import TableModel
 
@@ -94,15 +95,7 @@ def test_beams_beside_other_prompts() -> None:
     together = generate(model, prompts, [drawn, of(), drawn], num_samples=2, seeds=seeds)
     for i, own in enumerate([drawn, of(), drawn]):
         alone = generate(model, prompts[i : i + 1], own, num_samples=2, seeds=seeds[2 * i : 2 * i + 2])
-        for one, other in zip(together[2 * i : 2 * i + 2], alone, strict=True):
-            np.testing.assert_array_equal(one.tokens, other.tokens)
-            assert one.score == other.score
-
-
-def same(ours: Any, theirs: Any) -> None:
-    assert ours.tokens.tolist() == theirs.tokens.tolist()
-    assert (ours.score, ours.finish_reason) == (theirs.score, theirs.finish_reason)
-    np.testing.assert_array_equal(ours.log_probs, theirs.log_probs)
+        assert_same_responses(together[2 * i : 2 * i + 2], alone)
 
 
 # -- beams that are drawn ------------------------------------------------------------------------
@@ -116,12 +109,10 @@ def test_draws_follow_the_seed_whatever_the_batch() -> None:
     together = generate(model, prompts, of(**DRAWN), num_samples=2, seeds=seeds)
     for max_rows in (1, 4, 7):
         again = generate(model, prompts, of(**DRAWN), num_samples=2, seeds=seeds, max_rows=max_rows)
-        for ours, theirs in zip(again, together, strict=True):
-            same(ours, theirs)
+        assert_same_responses(again, together)
     for i, prompt in enumerate(prompts):
         alone = generate(model, [prompt], of(**DRAWN), num_samples=2, seeds=seeds[2 * i : 2 * i + 2])
-        for ours, theirs in zip(alone, together[2 * i :], strict=False):
-            same(ours, theirs)
+        assert_same_responses(alone, together[2 * i : 2 * i + 2])
     found = [generate(model, [PROMPT], of(**DRAWN), seeds=np.array([seed]))[0] for seed in range(20)]
     assert len({tuple(one.tokens.tolist()) for one in found}) > 5
 
@@ -146,9 +137,8 @@ def test_beams_are_drawn_from_all_continuations_without_replacement() -> None:
 
 def test_a_temperature_of_0_is_a_search() -> None:
     model = TableModel.random(6)
-    (drawn,) = generate(model, [PROMPT], of(do_sample=True, temperature=0.0))
-    (found,) = generate(model, [PROMPT], of())
-    same(drawn, found)
+    drawn = generate(model, [PROMPT], of(do_sample=True, temperature=0.0))
+    assert_same_responses(drawn, generate(model, [PROMPT], of()))
 
 
 # -- what is known of tokens ---------------------------------------------------------------------
@@ -213,9 +203,8 @@ def test_each_search_as_it_ends() -> None:
     prompts = [PROMPT, [4], [5, 6]]
     out = list(generate_each(model, iter(prompts), iter(configs), num_samples=2, max_rows=7))
     assert [number for number, _ in out] == [2, 3, 4, 5, 0, 1]
-    whole = generate(model, prompts, configs, num_samples=2)
-    for number, one in out:
-        same(one, whole[number])
+    found = [one for _, one in sorted(out, key=lambda pair: pair[0])]
+    assert_same_responses(found, generate(model, prompts, configs, num_samples=2))
     assert not model.rows
 
 
@@ -224,8 +213,8 @@ def test_a_search_of_more_beams_than_rows_is_alone() -> None:
     configs = [GenerationConfig(max_new_tokens=4), of(num_beams=5, max_new_tokens=3)] * 2
     out = dict(generate_each(model, [PROMPT, [4], [5], [6]], configs, max_rows=2))
     assert model.runs == [1] * 3 + [5] * 2 + [1] * 3 + [5] * 2
-    for number, one in enumerate(generate(model, [PROMPT, [4], [5], [6]], configs)):
-        same(out[number], one)
+    found = [out[number] for number in range(4)]
+    assert_same_responses(found, generate(model, [PROMPT, [4], [5], [6]], configs))
 
 
 def test_searches_and_draws_share_runs() -> None:
@@ -243,8 +232,7 @@ def test_a_prefix_is_read_once(rng: np.random.Generator) -> None:
         before = decoder.run_tokens
         found = generate(decoder, [chat], of(), num_samples=2, prefix_cache=cache)
         theirs = generate(ScriptedDecoder(context_length=200), [chat], of(), num_samples=2)
-        for ours, other in zip(found, theirs, strict=True):
-            same(ours, other)
+        assert_same_responses(found, theirs)
         if turn:
             assert decoder.run_tokens - before <= 4  # what is new, and the last token
         assert len(decoder.rows) == cache.rows
@@ -305,5 +293,4 @@ def test_real_exports(name: str) -> None:
     alone = [
         one for prompt in prompts for one in generate(decoder, [prompt], of(max_new_tokens=5), num_samples=2)
     ]
-    for one, other in zip(found, alone, strict=True):
-        np.testing.assert_array_equal(one.tokens, other.tokens)
+    assert_same_responses(found, alone, atol=1e-4)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.models.real_models import STANDING, assert_same_response, open_model
+from helpers.models.responses import assert_same_responses
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 from helpers.tiers import standing_for_all
 from hypothesis import given, settings
@@ -70,18 +71,6 @@ def alone(adapter: str | None, prompt: Any, config: GenerationConfig, seeds: Any
     return [generate(decoder, [prompt], plain, seeds=part, decode_text=spelt)[0] for part in parts]
 
 
-def same(ours: Any, theirs: Any) -> None:
-    assert ours.tokens.tolist() == theirs.tokens.tolist()
-    assert (ours.finish_reason, ours.score) == (theirs.finish_reason, theirs.score)
-    np.testing.assert_array_equal(ours.log_probs, theirs.log_probs)
-    if theirs.details is None:
-        assert ours.details is None
-        return
-    for one in fields(theirs.details):
-        mine, other = (getattr(details, one.name) for details in (ours.details, theirs.details))
-        np.testing.assert_array_equal(mine, other, err_msg=one.name)
-
-
 @pytest.mark.depth
 @settings(max_examples=20)
 @given(
@@ -140,12 +129,10 @@ def test_any_program(program: list[dict[str, Any]], rows_per_run: int, room: int
         elif form == "each":
             found = dict(generate_each(decoder, iter(texts), iter(options), max_rows=max_rows or 8, **more))
             assert len(found) == count
-            for i, theirs in enumerate(expected):
-                same(found[i], theirs)
+            assert_same_responses([found[i] for i in range(count)], expected)
         else:
             out = generate(decoder, texts, options, max_rows=max_rows, **more)
-            for ours, theirs in zip(out, expected, strict=True):
-                same(ours, theirs)
+            assert_same_responses(out, expected)
         assert len(decoder.rows) == cache.rows
         assert cache.nbytes <= room
         assert not assistant.rows

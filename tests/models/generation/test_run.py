@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.models.responses import assert_same_responses
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
 from lite.models import GenerationConfig, generate, generate_each, score, stream
@@ -22,12 +23,6 @@ def seeds(count: int) -> Any:
     return np.arange(50, 50 + count, dtype=np.uint64)
 
 
-def same(ours: Any, theirs: Any) -> None:
-    assert ours.tokens.tolist() == theirs.tokens.tolist()
-    assert ours.finish_reason == theirs.finish_reason
-    np.testing.assert_allclose(ours.log_probs, theirs.log_probs, atol=1e-6, rtol=0)
-
-
 @pytest.mark.parametrize(("max_rows", "num_samples"), [(1, 1), (4, 3), (100, 1)])
 def test_as_many_rows_as_are_allowed(max_rows: int, num_samples: int, rng: np.random.Generator) -> None:
     texts = prompts(9, rng)
@@ -35,8 +30,7 @@ def test_as_many_rows_as_are_allowed(max_rows: int, num_samples: int, rng: np.ra
     whole = generate(ScriptedDecoder(), texts, SAMPLED, seeds=seeds(count), num_samples=num_samples)
     decoder = ScriptedDecoder()
     few = generate(decoder, texts, SAMPLED, seeds=seeds(count), num_samples=num_samples, max_rows=max_rows)
-    for ours, theirs in zip(few, whole, strict=True):
-        same(ours, theirs)
+    assert_same_responses(few, whole, atol=1e-6)
     assert decoder.most_rows == min(max_rows, count)
     assert not decoder.rows
 
@@ -55,9 +49,8 @@ def test_each_response_as_it_ends(rng: np.random.Generator) -> None:
     configs = [GenerationConfig(max_new_tokens=n) for n in lengths]
     out = list(generate_each(ScriptedDecoder(), iter(texts), iter(configs), max_rows=2))
     assert [number for number, _ in out] == [1, 2, 3, 4, 5, 6, 0]
-    whole = generate(ScriptedDecoder(), texts, configs)
-    for number, response in out:
-        same(response, whole[number])
+    found = [response for _, response in sorted(out, key=lambda pair: pair[0])]
+    assert_same_responses(found, generate(ScriptedDecoder(), texts, configs), atol=1e-6)
 
 
 def test_prompts_are_asked_for_when_there_is_room(rng: np.random.Generator) -> None:
@@ -91,8 +84,8 @@ def test_prompts_may_come_in_one_buffer(rng: np.random.Generator) -> None:
     out = dict(
         generate_each(ScriptedDecoder(), written_over(), SAMPLED, seeds=itertools.count(50), max_rows=3)
     )
-    for number, theirs in enumerate(generate(ScriptedDecoder(), list(texts), SAMPLED, seeds=seeds(6))):
-        same(out[number], theirs)
+    theirs = generate(ScriptedDecoder(), list(texts), SAMPLED, seeds=seeds(6))
+    assert_same_responses([out[number] for number in range(6)], theirs, atol=1e-6)
 
 
 def test_without_seeds_responses_differ() -> None:

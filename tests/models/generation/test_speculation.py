@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.models.responses import assert_same_responses
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
 from lite.models import GenerationConfig, generate, stream
@@ -36,11 +37,8 @@ def ask(decoder: Any, config: Any, count: int = 1, assistant: Any = None, **opti
 
 
 def same(ours: list[Any], theirs: list[Any]) -> None:
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.tokens.tolist() == other.tokens.tolist()
-        assert one.finish_reason == other.finish_reason
-        np.testing.assert_array_equal(one.log_probs, other.log_probs)
-        assert 0 <= one.accepted <= one.drafted
+    assert_same_responses(ours, theirs)
+    assert all(0 <= one.accepted <= one.drafted for one in ours)
 
 
 @pytest.mark.parametrize("config", [*CONFIGS, STOPS], ids=range(5))
