@@ -179,10 +179,11 @@ def composite(s):
 
 
 @each_case("entropy_coeff", [None, {"move_entropy": 0.1, ("hand", "grip_entropy"): 0.5}], ids=["one", "each"])
+@each_case("estimated", [False, True])
 @each_case("name", ["PPOLoss", "ClipPPOLoss"])
-def test_composite(name, entropy_coeff):
+def test_composite(name, entropy_coeff, estimated):
     rng = np.random.default_rng(0)
-    data = entries("float64")
+    data = entries("float64", advantage=not estimated)  # else by the loss, in its first call
     data["move"] = rng.normal(size=(6, 2))
     data["hand", "grip"] = rng.integers(0, 3, 6)
     data["move_log_prob"] = rng.normal(-2, 0.2, 6)

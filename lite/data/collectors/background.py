@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import threading
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any, Self
@@ -148,7 +149,7 @@ class BackgroundCollector(BatchIterator):
             close_env: leave environments of this process open if False.
 
         Raises:
-            BaseException: whatever the thread failed with.
+            BaseException: whatever the thread failed with, which is printed when it does.
         """
         self._stopped = True
         if self._thread is not None:
@@ -165,6 +166,7 @@ class BackgroundCollector(BatchIterator):
                     return
         except BaseException as error:
             self._failure = error
+            traceback.print_exc()  # at once, as a loop that waits for frames asks for none of it
 
 
 def _follower(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:

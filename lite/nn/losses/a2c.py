@@ -78,7 +78,9 @@ class ActorCriticLoss(LossModule):
         self._list_in_keys((self.actor_network, "next"), *critic, others=[*others, *self._signal_keys()])
 
     def _estimator_keys(self) -> dict[str, Any]:
-        return {**super()._estimator_keys(), "sample_log_prob": self.tensor_keys.sample_log_prob}
+        keys, log_prob = super()._estimator_keys(), self.tensor_keys.sample_log_prob
+        # Those of several heads no estimator reads: VTrace takes one.
+        return keys if isinstance(log_prob, list) else {**keys, "sample_log_prob": log_prob}
 
     def _advantage(self, td: TensorDictBase) -> Array:
         """The advantage in the batch, or one that is estimated and written to `td`, with its targets."""

@@ -99,11 +99,12 @@ def test_a_policy_that_learns_meanwhile():
     np.testing.assert_array_equal(row["action"], 2 * row["observation"] + 2 + 2 + 7)
 
 
-def test_failures():
+def test_failures(capsys):
     raises(RuntimeError, "start needs a replay_buffer", Collector(CountingEnv, frames_per_batch=6).start)
     collector = Collector(failing, frames_per_batch=6, replay_buffer=ReplayBuffer())
     collector.start()
     waited_for(lambda: not collector.is_running())
+    assert "RuntimeError: the wheel came off" in capsys.readouterr().err  # for who waits for frames
     raises(RuntimeError, "the wheel came off", collector.async_shutdown)
     assert collector.closed
 
