@@ -480,15 +480,23 @@ def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
 def _fixed(graph: OperationGraph) -> frozenset[str]:
     """Weights that do not learn unless they are named: those of `_FIXED`, masks, rotations, and factors.
 
-    torch.onnx writes causal masks, rotary frequencies and factors of attention as initializers, as it does
-    weights; and tables of waves and slopes, which are known by their numbers alone.
+    Exporters write causal masks, rotary frequencies, factors of attention and what is added below the root of
+    a norm as initializers, as they do weights; and tables of waves and slopes, which are known by their
+    numbers alone.
     """
     found = _used(graph, _FIXED) | _rotations(graph)
     for name in _used(graph, _MASKED) & graph.weights.keys():
         array = graph.weights[name].array()
         if array.dtype.kind == "f" and array.size and array.min() <= _LOWEST:
             found.add(name)
-    for name in _used(graph, _SCALED) & graph.weights.keys():
+    numbers = _used(graph, _SCALED)
+    roots = {x for node in graph.nodes if node.op == "Sqrt" for x in node.inputs}
+    for node in graph.nodes:
+        if (node.op == "Add" and not roots.isdisjoint(node.outputs)) or (
+            node.op == "Where" and not found.isdisjoint(node.inputs[1:])
+        ):
+            numbers.update(node.inputs)
+    for name in numbers & graph.weights.keys():
         if tuple(read_tensor(graph.weights[name].model, graph.weights[name].span).dims) == (1,):
             found.add(name)
     return frozenset(found)

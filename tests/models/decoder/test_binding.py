@@ -31,5 +31,5 @@ def test_what_cannot_run_says_with_which_sizes() -> None:
         OnnxDecoder(config(), session=FakeSession(declared=False, steps=1))
     session = FakeSession()
     session.run_with_iobinding = lambda binding: 1 // 0  # type: ignore[method-assign,assignment]
-    with pytest.raises(ValueError, match=r"1 row of 2 new tokens .*: integer division or modulo by zero$"):
+    with pytest.raises(ValueError, match=r"1 row of 2 new tokens .*: .*by zero$"):
         OnnxDecoder(config(), session=session)

@@ -191,15 +191,21 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
         writer.node("Add", "", ["b", "bias"], ["c"], {}),
         writer.node("Greater", "", ["x", "x"], ["never"], {}),
         writer.node("Where", "", ["never", "hidden", "c"], ["d"], {}),
-        writer.node("Mul", "", ["d", "scale"], ["y"], {}),
+        writer.node("Where", "", ["never", "seen", "mask"], ["chosen"], {}),
+        writer.node("Where", "", ["never", "offset", "d"], ["e"], {}),
+        writer.node("Add", "", ["e", "chosen"], ["more"], {}),
+        writer.node("Add", "", ["more", "epsilon"], ["f"], {}),
+        writer.node("Sqrt", "", ["f"], ["g"], {}),
+        writer.node("Mul", "", ["g", "scale"], ["y"], {}),
     ]
     lowest = float(np.finfo(np.float32).min)
     numbers = {"factor": [0.5], "mask": [0.0, lowest, -np.inf], "bias": [-3.0], "scale": [1.0, 2.0, 3.0]}
+    numbers |= {"seen": [0.0], "offset": [1.0], "epsilon": [1e-6]}
     numbers["hidden"] = numbers["mask"]
     arrays = {name: np.array(x, np.float32) for name, x in numbers.items()}
     net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], arrays))
-    assert {name for name, p in net.named_parameters() if p.requires_grad} == {"bias", "scale"}
-    assert names_of(net) == ["bias", "factor", "hidden", "mask", "scale"]
+    assert {name for name, p in net.named_parameters() if p.requires_grad} == {"bias", "offset", "scale"}
+    assert names_of(net) == ["bias", "epsilon", "factor", "hidden", "mask", "offset", "scale", "seen"]
     net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], arrays), trainable=["factor"])
     assert {name for name, p in net.named_parameters() if p.requires_grad} == {"factor"}
 
