@@ -136,7 +136,9 @@ def to_module(
 
     At the end of `with params.to_module(module):` the module has its own objects again, also when
     the body raised. What the body assigned to a parameter or buffer (a running mean, say) goes to
-    `params`, unless that is locked or the body raised.
+    `params`, unless that is locked or the body raised. The module is that of all threads: another one that
+    calls it meanwhile computes with `params`, or a part of them, and of two blocks at once one may leave
+    the other's behind. Give each thread a `copy.deepcopy` of the module.
 
     Args:
         module: a module with the names of self; names that self lacks stay as they are.
