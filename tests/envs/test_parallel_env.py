@@ -72,7 +72,7 @@ def test_specs_and_copies(env):
     env.step(env.rand_action(env.step_mdp(first)))
     np.testing.assert_array_equal(first["next", "observation"], kept)
     for call in (env.step, env.step_and_maybe_reset):
-        raises(RuntimeError, "batch", call, first[:1])
+        raises(RuntimeError, "must have the environment", call, first[:1])
 
 
 def test_transforms_around_it_change_observations(env):

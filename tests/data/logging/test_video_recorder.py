@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 from helpers.drawn_env import DrawnEnv
+from helpers.teams_env import Pair
 
 from lite import TensorDict
 from lite.data import CSVLogger, Logger, PixelRenderTransform, VideoRecorder
@@ -95,6 +96,14 @@ def test_a_dump_where_the_episode_ends() -> None:
         assert at == step
         np.testing.assert_array_equal(video[0, :, 0, 0, 0], [0, 1, 2, 3, 4])
     assert len(logger.videos) == 5
+    recorder = VideoRecorder(logger, "agents", in_keys=[("agents", "x")], dump_on_done=True)
+    with_agents = TransformedEnv(Pair(), recorder)
+    ends = [key for key in with_agents.done_keys if key[-1] == "done"]
+    assert ends != []
+    for done in (True, False):
+        following = TensorDict({key: np.full((2, 1), done) for key in ends})
+        assert recorder._all_done(following) is done
+    assert not recorder._all_done(TensorDict())
 
 
 def test_from_an_environment_to_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
