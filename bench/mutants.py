@@ -17,8 +17,9 @@ exceeds its time limit has caught the mutant, too. In the end, what failed must 
 
 `--contexts` is what pytest-cov wrote of the last tier, of this checkout: only tests run that ran the mutated
 statement, or the body of the function whose default is mutated. What is outside of functions has the tests
-that ran anything of its file, and, as defaults do, those of the public names; what is never run, or in
-processes that leave no trace, has the mirrored files and tests that run much in processes.
+that ran anything of its file, and, as defaults do, those of the public names; what a fixture runs has all of
+the fixture's file; what is never run, or in processes that leave no trace, has the mirrored files and tests
+that run much in processes. What survives all of them meets the mirrored files whole.
 Nor do compiled kernels leave one: they have the tests of kernels and the files with tests marked `compiled`.
 Whatever this leaves out makes a mutant survive.
 
@@ -251,7 +252,9 @@ class Contexts:
         defines = imported or line not in lines
         if imported:
             found = {context for contexts in ran.values() for context in contexts}
-        names = sorted({name.partition("|")[0] for name in found - {""}})
+        # What a fixture ran, all tests of its file may look at: coverage knows the first that asked for it.
+        parts = [context.partition("|") for context in found - {""}]
+        names = sorted({test.partition("::")[0] if phase == "setup" else test for test, _, phase in parts})
         names = names or [*mirrored(file), *OF_PROCESSES]
         if file.parts[0] == "kernels":
             names = [*of_compiled_kernels(), *names]
@@ -369,7 +372,11 @@ class Copy:
                 stopped, _ = self.run(tier, tests, 0 if few else workers, kernels_changed)
                 if stopped:
                     return tier, stopped
-            return "", ""
+            if known is None or not mirror:
+                return "", ""
+            # Whole files, last: what tests keep for one another is of the first test that asked for it.
+            stopped, _ = self.run("mirror", mirror, workers, file.parts[0] == "kernels")
+            return ("mirror", stopped) if stopped else ("", "")
         finally:
             path.write_bytes(before)
             os.utime(path, (stamp, stamp))
