@@ -43,6 +43,16 @@ def test_relu_of_many_numbers_in_blocks(dtype, shape):
     np.testing.assert_array_equal(own, want)
 
 
+def test_in_place() -> None:
+    for layer in (nn.ELU, nn.LeakyReLU, nn.Mish, nn.ReLU, nn.SiLU):
+        x = np.linspace(-2, 2, 9)
+        wanted = layer()(x)
+        assert layer(inplace=True)(x) is x
+        np.testing.assert_array_equal(x, wanted)
+        assert "inplace" in repr(layer(inplace=True))
+        assert "inplace" not in repr(layer())
+
+
 def test_tanh():
     x = np.array([-1.0, 0.0, 2.0], dtype=np.float32)
     np.testing.assert_array_equal(nn.Tanh()(x), np.tanh(x))
