@@ -97,14 +97,16 @@ class EnvBase(EnvSpecs, ABC):
     # -- what subclasses define -----------------------------------------------------------------
 
     @abstractmethod
-    def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+    def _reset(self, tensordict: Any, /) -> Any:
         """The first observations, in a new TensorDict; done entries may be missing.
+
+        Keyword arguments of `reset` are given to those that take some.
 
         With a "_reset" entry, only environments where it is True are reset; the rows of others are ignored.
         """
 
     @abstractmethod
-    def _step(self, tensordict: Any) -> Any:
+    def _step(self, tensordict: Any, /) -> Any:
         """The next observations, rewards and done entries, in a new TensorDict."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ from typing import Any, assert_type
 import numpy as np
 from numpy.typing import NDArray
 from lite import LazyStackedTensorDict, NestedKey, TensorClass, TensorDict, jit, stack
-from lite.envs import GymEnv
+from lite.envs import EnvBase, GymEnv
 from lite.nn import TensorDictModuleBase
 
 class State(TensorDict):
@@ -25,9 +25,18 @@ class Norm(TensorDictModuleBase):
     in_keys = ["x"]
     out_keys = ["y"]
 
+class Still(EnvBase):
+    def _reset(self, td: TensorDict | None) -> TensorDict:
+        return TensorDict()
+
+    def _step(self, td: TensorDict) -> TensorDict:
+        return td
+
+    def _set_seed(self, seed: int | None) -> None: ...
+
 @jit(donate="x")
-def double(x: float) -> str:
-    return ""
+def double(x):  # type: ignore[no-untyped-def]
+    return 2 * x
 
 def program(td: TensorDict, state: State, rows: LazyStackedTensorDict) -> None:
     assert_type(td["obs"], NDArray[Any])
@@ -44,7 +53,7 @@ def program(td: TensorDict, state: State, rows: LazyStackedTensorDict) -> None:
     assert_type(1 - td, TensorDict)
     assert_type(stack([state, state]), State)
     assert_type((Point(data=1) + 1)[:2].reshape(-1), Point)
-    assert_type(double(1.0), str)
+    double.lower(1.0).save("step.onnx")
     assert_type(GymEnv("CartPole-v1").rollout(3), TensorDict)
     assert_type(Norm().in_keys, list[NestedKey])
     td["obs"] += 1

@@ -8,7 +8,7 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Generic, NamedTuple, NoReturn, ParamSpec, TypedDict, TypeVar, Unpack, overload
+from typing import Any, NamedTuple, NoReturn, TypedDict, Unpack, overload
 
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
@@ -27,10 +27,6 @@ _GRAPHS = 64  # kept of a function
 _CHANGES = 8  # traces for other values of names after which a warning says so
 
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
 class Options(TypedDict, total=False):
     """The options of `jit`, for type checkers."""
 
@@ -42,10 +38,11 @@ class Options(TypedDict, total=False):
     fallback: bool
 
 
+# Not generic in the function's types: of a function without annotations pyright would drop the decorator.
 @overload
-def jit(fn: Callable[P, R], **options: Unpack[Options]) -> JitFunction[P, R]: ...
+def jit(fn: Callable[..., Any], **options: Unpack[Options]) -> JitFunction: ...
 @overload
-def jit(fn: None = None, **options: Unpack[Options]) -> Callable[[Callable[P, R]], JitFunction[P, R]]: ...
+def jit(fn: None = None, **options: Unpack[Options]) -> Callable[[Callable[..., Any]], JitFunction]: ...
 def jit(
     fn: Callable[..., Any] | None = None,
     *,
@@ -115,7 +112,7 @@ def jit(
     return JitFunction(fn, **options)
 
 
-class JitFunction(Generic[P, R]):
+class JitFunction:
     """The result of `lite.jit`; see there."""
 
     def __init__(
@@ -146,13 +143,13 @@ class JitFunction(Generic[P, R]):
         self._is_current = False  # whether that is known
         self._writes = False  # whether the function itself writes to parameters or buffers
         # Of a function that changes such objects.
-        self._stateful: tuple[Stateful, JitFunction[..., Any]] | None = None
+        self._stateful: tuple[Stateful, JitFunction] | None = None
         # Of the last call: the graph, the arguments, and the names of those that came by name.
         self._last: tuple[Runner, list[Argument], tuple[str, ...]] | None = None
         self._lock = threading.RLock()
         # The function with objects among arguments.
-        self._with: OrderedDict[Any, JitFunction[..., Any]] = OrderedDict()
-        self._with_last: JitFunction[..., Any] | None = None
+        self._with: OrderedDict[Any, JitFunction] = OrderedDict()
+        self._with_last: JitFunction | None = None
         self._numbers: dict[Any, int] = {}  # of the forms of arguments that were met
         self._seen: OrderedDict[int, Argument] = OrderedDict()  # donated arguments by their identity
         self._levels: dict[Any, int] = {}  # how much of the shapes is dynamic, by the forms of the arguments
@@ -163,7 +160,7 @@ class JitFunction(Generic[P, R]):
     def __repr__(self) -> str:
         return f"lite.jit({self.__name__})"
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for value in (*args, *kwargs.values()) if kwargs else args:
             if is_object_type[type(value)]:
                 inner, args, kwargs = self._with_objects(args, kwargs)
@@ -228,7 +225,7 @@ class JitFunction(Generic[P, R]):
             found.append(now)
         return found if plan.settings == (settings_now(), self._named.modes) else None
 
-    def _with_objects(self, args: Any, kwargs: Any) -> tuple[JitFunction[..., Any], Any, Any]:
+    def _with_objects(self, args: Any, kwargs: Any) -> tuple[JitFunction, Any, Any]:
         """The function of the other arguments, and these; itself if no argument is an object."""
         key = (
             tuple([object_key(x) for x in args]),
@@ -260,7 +257,7 @@ class JitFunction(Generic[P, R]):
         """Of a method each object has its own."""
         if instance is None:
             return self
-        own: JitFunction[..., Any] = JitFunction(self.fn.__get__(instance), **self._given_options())
+        own = JitFunction(self.fn.__get__(instance), **self._given_options())
         own.__name__ = self.__name__
         return vars(instance).setdefault(self.__name__, own)
 
@@ -306,7 +303,7 @@ class JitFunction(Generic[P, R]):
                 stacklevel=4,
             )
 
-    def _with_state(self) -> tuple[Stateful, JitFunction[..., Any]] | None:
+    def _with_state(self) -> tuple[Stateful, JitFunction] | None:
         """The function of what the objects hold that it changes, and its graphs; None if there are none."""
         if self._is_current and not self._named.is_current():
             self._count_change(self._named.changed)
@@ -321,16 +318,14 @@ class JitFunction(Generic[P, R]):
                 named.leave_buffers()
                 held = Stateful(self.fn, parts, buffers, self._names)
                 options: dict[str, Any] = {**self._options, "fallback": False}
-                inner: JitFunction[..., Any] = JitFunction(
-                    held, [*self._static], [*self._donated], self._axes, **options
-                )
+                inner = JitFunction(held, [*self._static], [*self._donated], self._axes, **options)
                 inner._named = named
                 inner.__name__ = self.__name__
                 self._stateful = held, inner
             self._named, self._is_current = named, True
         return self._stateful
 
-    def _call_with_state(self, held: Stateful, inner: JitFunction[..., Any], args: Any, kwargs: Any) -> Any:
+    def _call_with_state(self, held: Stateful, inner: JitFunction, args: Any, kwargs: Any) -> Any:
         own = inner._given(args, kwargs, HELD)
         for argument in own:
             if argument.inside:

@@ -123,7 +123,7 @@ class LLMCollector:
 
     # -- batches -----------------------------------------------------------------------------------
 
-    def __iter__(self) -> Iterator[TensorDictBase | None]:
+    def __iter__(self) -> Iterator[Any]:
         """Iterate over the batches that remain."""
         if not self.progress:
             return self._each()

@@ -144,7 +144,7 @@ class Transform(TensorDictModuleBase):
 
     # -- calls ----------------------------------------------------------------------------------
 
-    def _apply_transform(self, obs: Any) -> Any:
+    def _apply_transform(self, obs: Any, /) -> Any:
         """The entry of `out_keys` for one of `in_keys`."""
         raise NotImplementedError(
             f"{type(self).__name__} must define _apply_transform, or _call for environments and forward for "

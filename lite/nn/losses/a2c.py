@@ -116,7 +116,7 @@ class ActorCriticLoss(LossModule):
             )
         return log_prob * advantage, dist
 
-    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Array, *tuple[Array | None, ...]]:
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, *tuple[Array | None, ...]]:
         """The critic's loss for each element, and the share of values that were clipped.
 
         Raises:

@@ -117,7 +117,7 @@ class DDPGLoss(LossModule):
         self._write_priority(tensordict, known["td_error"])
         return out
 
-    def loss_actor(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def loss_actor(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The policy's loss, reduced, and an empty dict."""
         weights = self._maybe_get_priority_weight(tensordict)
         value = self._value_of_policy(
@@ -125,7 +125,7 @@ class DDPGLoss(LossModule):
         )
         return self._reduce_loss(-value[..., 0], tensordict, weights=weights), {}
 
-    def loss_value(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def loss_value(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critic's reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         td = tensordict.select(*self.value_network.in_keys, strict=False)
@@ -264,7 +264,7 @@ class TD3Loss(EnsembleLoss):
         self._write_priority(tensordict, error.max(0))
         return out
 
-    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The policy's reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         inputs = [*self.actor_network.in_keys, *self.qvalue_network.in_keys]
@@ -275,7 +275,7 @@ class TD3Loss(EnsembleLoss):
         loss = self._reduce_loss(-values[0], tensordict, weights=weights)
         return loss, {"state_action_value_actor": detached(values)}
 
-    def value_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critics' reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         taken = self._entry(tensordict, self.tensor_keys.action)

@@ -251,7 +251,7 @@ class PPOLoss(ActorCriticLoss):
             terms.append(-found[0] * entropy)
         return sum(terms[1:], start=terms[0])
 
-    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Array, *tuple[Array | None, ...]]:
+    def loss_critic(self, tensordict: TensorDictBase) -> tuple[Any, *tuple[Array | None, ...]]:
         """The critic's loss for each element, the share of values that were clipped, the variance explained.
 
         Raises:

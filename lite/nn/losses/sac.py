@@ -164,12 +164,12 @@ class SACLoss(EntropyWeightedLoss):
         self._write_priority(tensordict, error)
         return self._with_alpha(out, td, log_prob)
 
-    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critics' loss, reduced, and {"td_error": the greatest of their errors}; see the class."""
         loss, error = self._qvalue_loss(tensordict)
         return loss, {"td_error": error}
 
-    def value_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The value network's loss, reduced, and {}.
 
         Raises:
@@ -179,7 +179,7 @@ class SACLoss(EntropyWeightedLoss):
             raise RuntimeError("value_loss needs a value_network, got None.")
         return self._value_loss(tensordict), {}
 
-    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The policy's loss, reduced, and {"log_prob": those of its actions}, constants."""
         loss, log_prob = self._actor_loss(tensordict)
         return loss, {"log_prob": log_prob}
@@ -326,7 +326,7 @@ class CrossQLoss(EntropyWeightedLoss):
         self._write_priority(tensordict, known["td_error"])
         return self._with_alpha(out, td, log_prob)
 
-    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critics' loss, reduced, and {"td_error": the greatest of their errors}."""
         following = tensordict.get("next").copy()
         action, log_prob = self._constant_actions(following, self.actor_network_params)
@@ -341,7 +341,7 @@ class CrossQLoss(EntropyWeightedLoss):
         error = np.abs(detached(predicted) - target).max(0)
         return self._reduce_loss(self._distance(predicted, target), tensordict), {"td_error": error}
 
-    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The policy's loss, reduced, and {"log_prob": those of its actions}, constants."""
         action, log_prob = self._drawn(self._dist(tensordict, self.actor_network_params))
         before = self.qvalue_network.training

@@ -95,7 +95,7 @@ class TensorDictModule(TensorDictModuleBase):
             raise ValueError(f"Module {module!r} is not callable{_methods_of(module)}.")
         if inplace is not None and not isinstance(inplace, bool) and inplace != "empty":
             raise ValueError(f"inplace must be True, False, None or 'empty', got {inplace!r}.")
-        self.module = module
+        self.module: Any = module
         self.inplace = inplace
         self.method = method
         self.method_kwargs = dict(method_kwargs or {})

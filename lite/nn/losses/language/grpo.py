@@ -108,7 +108,7 @@ def aggregate_tokens(
 
 def grpo_loss(
     log_probs: Array,
-    sample_log_probs: Array,
+    sample_log_probs: Array | None,
     advantage: Array,
     mask: Array | None = None,
     *,

@@ -156,7 +156,7 @@ class CQLLoss(EntropyWeightedLoss):
         self._write(tensordict, {keys.priority: known["td_error"].max(0), **found})
         return self._with_alpha(out, td, more[keys.log_prob])
 
-    def q_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def q_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critics' reduced loss, and {"td_error": squares of their errors, (critics, *batch)}.
 
         Their values are written to "pred_q1" and "pred_q2".
@@ -168,7 +168,7 @@ class CQLLoss(EntropyWeightedLoss):
         loss = self._reduce_loss(self._distance(predicted, target), tensordict)
         return loss, {"td_error": (detached(predicted) - target) ** 2}
 
-    def cql_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def cql_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The reduced loss of values of other actions, and {}.
 
         Reads the values that `q_loss` wrote, and writes its terms to "cql_q1_loss" and "cql_q2_loss".
@@ -194,7 +194,7 @@ class CQLLoss(EntropyWeightedLoss):
         loss = (tensordict.get(keys.cql_q1_loss) + tensordict.get(keys.cql_q2_loss)).mean(-1)
         return self._reduce_loss(loss, tensordict), {}
 
-    def alpha_prime_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def alpha_prime_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The loss of the learned weight of `cql_loss`, and {}.
 
         Raises:
@@ -207,7 +207,7 @@ class CQLLoss(EntropyWeightedLoss):
         gaps = [weight * (part - self.target_action_gap) for part in (first, second)]
         return -(gaps[0] + gaps[1]) * 0.5, {}
 
-    def actor_bc_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def actor_bc_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The reduced loss of behaviour cloning, and {"bc_log_prob": the mean log-prob of the actions}."""
         dist = self._dist(tensordict, self.actor_network_params)
         _, log_prob = self._drawn(dist)
@@ -215,7 +215,7 @@ class CQLLoss(EntropyWeightedLoss):
         loss = self._reduce_loss(self._alpha * log_prob - cloned, tensordict)
         return loss, {"bc_log_prob": detached(cloned).mean()}
 
-    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[NestedKey, Array]]:
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[NestedKey, Array]]:
         """The policy's reduced loss, and {"_log_prob": log-probs of its actions}, constants."""
         action, log_prob = self._drawn(self._dist(tensordict, self.actor_network_params))
         loss = self._soft_cost(tensordict, action, log_prob)
@@ -330,7 +330,7 @@ class DiscreteCQLLoss(ValueNetworkLoss):
         self._write(tensordict, found)
         return out
 
-    def value_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """Half the distance of values from their targets, reduced, and values for logging.
 
         Writes squared errors and the values of all actions to `tensordict`.
@@ -351,7 +351,7 @@ class DiscreteCQLLoss(ValueNetworkLoss):
         }
         return self._reduce_loss(loss, tensordict), known
 
-    def cql_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def cql_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The reduced loss of values of other actions, and {}.
 
         Raises:

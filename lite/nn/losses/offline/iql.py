@@ -137,7 +137,7 @@ class IQLLoss(EnsembleLoss):
         weight = np.where(detached(diff) > 0, diff.dtype.type(expectile), diff.dtype.type(1 - expectile))
         return weight * (diff * diff)
 
-    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The policy's reduced loss, and {}; the actions' log-probs are written to "_log_prob"."""
         with self.actor_network_params.to_module(self.actor_network):
             dist = self.actor_network.get_dist(tensordict.copy())
@@ -149,12 +149,12 @@ class IQLLoss(EnsembleLoss):
         tensordict.set(self.tensor_keys.log_prob, detached(log_prob))
         return self._reduce_loss(-(weight * log_prob), tensordict), {}
 
-    def value_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The value network's reduced loss, and {}."""
         error = self._least(tensordict) - self._state_value(tensordict)
         return self._reduce_loss(self.loss_value_diff(error, self.expectile), tensordict), {}
 
-    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critics' reduced loss, and {"td_error": squares of their errors, (critics, *batch)}."""
         params = self.target_value_network_params
         target = detached(self.value_estimator.value_estimate(tensordict.copy(), target_params=params))

@@ -87,7 +87,7 @@ class TD3BCLoss(TD3Loss):
         self.alpha = alpha
         self.out_keys = [*self.out_keys[:2], "bc_loss", "lmbd", *self.out_keys[2:]]
 
-    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The policy's reduced loss, and values to log."""
         weights = self._maybe_get_priority_weight(tensordict)
         key = self.tensor_keys.action
@@ -101,6 +101,6 @@ class TD3BCLoss(TD3Loss):
         known = {"state_action_value_actor": detached(value), "bc_loss": detached(distance), "lmbd": lmbd}
         return loss, known
 
-    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, dict[str, Array]]:
+    def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critics' reduced loss, and values to log."""
         return self.value_loss(tensordict)
