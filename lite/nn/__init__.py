@@ -76,7 +76,7 @@ _NAMES = {
     "policies.exploration": "AdditiveGaussianModule EGreedyModule OrnsteinUhlenbeckProcessModule",
     "policies.hooks": "DistributionalQValueHook QValueHook",
     "policies.modes": "recurrent_mode set_recurrent_mode",
-    "policies.multi_agent": "MultiAgentMLP QMixer VDNMixer",
+    "policies.multi_agent": "MultiAgentConvNet MultiAgentMLP QMixer VDNMixer",
     "policies.multi_step_actor": "MultiStepActorWrapper",
     "policies.noisy": "LazygSDEModule NoisyLazyLinear NoisyLinear gSDEModule reset_noise",
     "policies.operators": "ActorCriticOperator ActorCriticWrapper ActorValueOperator",

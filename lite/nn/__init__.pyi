@@ -120,6 +120,7 @@ from lite.nn.policies.hooks import DistributionalQValueHook as DistributionalQVa
 from lite.nn.policies.hooks import QValueHook as QValueHook
 from lite.nn.policies.modes import recurrent_mode as recurrent_mode
 from lite.nn.policies.modes import set_recurrent_mode as set_recurrent_mode
+from lite.nn.policies.multi_agent import MultiAgentConvNet as MultiAgentConvNet
 from lite.nn.policies.multi_agent import MultiAgentMLP as MultiAgentMLP
 from lite.nn.policies.multi_agent import QMixer as QMixer
 from lite.nn.policies.multi_agent import VDNMixer as VDNMixer

@@ -93,7 +93,7 @@ NO_LAYERS = {
     *("PercentileValueNorm", "PopArtValueNorm", "RunningValueNorm", "ValueNorm"),
     # These become the others at their first call: test_lazy_modules.py.
     *("LazyBatchNorm1d", "LazyConv1d", "LazyConv2d", "LazyLinear", "LazyModuleMixin"),
-    *("MultiAgentMLP", "NoisyLazyLinear", "QMixer", "VDNMixer"),  # test_policies.py
+    *("MultiAgentConvNet", "MultiAgentMLP", "NoisyLazyLinear", "QMixer", "VDNMixer"),  # test_policies.py
     *("BatchRenorm1d", "ConsistentDropout", "LazygSDEModule", "gSDEModule"),  # test_exploring_policies.py
 }
 

@@ -228,6 +228,8 @@ def test_modules(name: str) -> None:
         lambda s: s.MultiAgentMLP(3, 2, 4),
         lambda s: s.MultiAgentMLP(3, 2, 4, centralised=None, share_params=True),
         lambda s: s.MultiAgentMLP(3, 2, 4, centralized=True, share_params=True)(s.array(OBS)),
+        lambda s: s.MultiAgentConvNet(3, True),
+        lambda s: s.MultiAgentConvNet(2, True, True, in_features=2)(s.array(VIEWS)),
         lambda s: s.VDNMixer(4, device="cpu")(s.array(OBS)),
         lambda s: s.QMixer((3,), 8, 4, device="cpu")(s.array(AGENTS[..., :1]), s.array(AGENTS[:, 0, :2])),
     ],
@@ -359,6 +361,7 @@ def test_recurrent_modes_and_arrays() -> None:
 IMAGES = RNG.standard_normal((2, 3, 40, 40)).astype(np.float32)
 FRAMES = np.random.default_rng(1).standard_normal((2, 4, 84, 84)).astype(np.float32)
 AGENTS = RNG.standard_normal((5, 4, 3)).astype(np.float32)
+VIEWS = np.random.default_rng(4).random((2, 5, 3, 2, 12, 10)).astype(np.float32)  # of three agents
 MOVES = RNG.standard_normal((2, 2)).astype(np.float32)
 SMALL = {"num_cells": [4, 4], "kernel_sizes": [8, 4], "strides": [4, 2], "paddings": 0}
 
@@ -409,6 +412,15 @@ NETWORKS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
                 3, 2, 4, centralized=flags[0], share_params=flags[1], depth=1, num_cells=5
             ),
             (AGENTS,),
+        )
+        for flags in [(False, False), (False, True), (True, False), (True, True)]
+    },
+    **{
+        f"MultiAgentConvNet, {flags}": (
+            lambda s, flags=flags: s.MultiAgentConvNet(
+                3, *flags, in_features=2, num_cells=[4, 5], kernel_sizes=[3, (2, 3)], strides=[2, 1]
+            ),
+            (VIEWS,),
         )
         for flags in [(False, False), (False, True), (True, False), (True, True)]
     },

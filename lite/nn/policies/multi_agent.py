@@ -1,5 +1,5 @@
-"""Networks of several agents: MultiAgentMLP, whose agents share parameters and observations or do not, and
-VDNMixer and QMixer, which join the values of all agents to one."""
+"""Networks of several agents: MultiAgentMLP and MultiAgentConvNet, whose agents share parameters and
+observations or do not, and VDNMixer and QMixer, which join the values of all agents to one."""
 
 from __future__ import annotations
 
@@ -18,13 +18,76 @@ from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module, indented
 from lite.nn._parameters.params import TensorDictParams
 from lite.nn.functional import elu
-from lite.nn.layers.activations import ReLU, Tanh
+from lite.nn.layers.activations import ELU, ReLU, Tanh
 from lite.nn.layers.containers import Sequential
 from lite.nn.layers.linear import Linear
 from lite.nn.layers.mlp import MLP
+from lite.nn.policies.conv_net import ConvNet
 
 
-class MultiAgentMLP(Module):
+class _NetOfEach(Module):
+    """A network of each agent; subclasses make it, and say where the dimension of agents is, from the end."""
+
+    agent_dim: int
+    _form: str  # of an input
+
+    def _set_agents(self, n_agents: int, centralized: bool | None, share_params: bool | None) -> None:
+        for name, flag in (("centralized", centralized), ("share_params", share_params)):
+            if flag is None:
+                raise TypeError(f"{name} must be given.")
+        self.n_agents = n_agents
+        self.centralized, self.share_params = bool(centralized), bool(share_params)
+
+    def _set_net(self, net: Any, rng: Rng) -> None:
+        # No child: its parameters are those of `params`, which take the place of its own.
+        self.__dict__["_net"] = net
+        params = TensorDict.from_module(net).data
+        params = params.clone() if self.share_params else params.expand(self.n_agents).clone()
+        self.params = TensorDictParams(params)
+        self.reset_parameters(rng)
+
+    def reset_parameters(self, rng: Rng = None) -> None:
+        """Redraw the parameters of each agent, in place."""
+        drawing = np.random.default_rng(rng)
+        arrays = self.params.data
+        for part in [arrays] if self.share_params else arrays.unbind(0):
+            with part.to_module(self._net):
+                for layer in self._net:
+                    if hasattr(layer, "reset_parameters"):
+                        reset(layer, drawing)
+
+    def forward(self, *inputs: Any) -> Array:
+        """Map the inputs of all agents to their outputs."""
+        x = inputs[0] if len(inputs) == 1 else np.concatenate(inputs, -1)
+        place = x.ndim + self.agent_dim
+        if place < 0 or x.shape[place] != self.n_agents:
+            raise ValueError(
+                f"the input must be (*batch, {self.n_agents} agents, {self._form}), got shape {x.shape}."
+            )
+        if self.centralized:
+            x = x.reshape(*x.shape[:place], self.n_agents * x.shape[place + 1], *x.shape[place + 2 :])
+        if not self.share_params:
+            from lite import vmap  # its rules are imported on first use
+
+            in_dims = (0, None if self.centralized else place)
+            return vmap(self._call, in_dims, place, randomness="different")(self.params, x)
+        out = self._call(self.params, x)
+        if not self.centralized:
+            return out
+        shape = (*out.shape[:place], self.n_agents, *out.shape[place:])
+        return np.broadcast_to(np.expand_dims(out, place), shape).copy()
+
+    def _call(self, params: Any, x: Array) -> Array:
+        with params.to_module(self._net):
+            return self._net(x)
+
+    def __repr__(self) -> str:
+        lines = [repr(self._net), f"n_agents={self.n_agents}", f"share_params={self.share_params}"]
+        body = ",\n".join([*lines, f"centralized={self.centralized}", f"agent_dim={self.agent_dim}"])
+        return f"{type(self).__name__}(\n    {indented(body, 4)})"
+
+
+class MultiAgentMLP(_NetOfEach):
     """An `MLP` of each agent.
 
     Args:
@@ -63,6 +126,7 @@ class MultiAgentMLP(Module):
     """
 
     agent_dim = -2
+    _form = "size"
 
     def __init__(
         self,
@@ -80,19 +144,13 @@ class MultiAgentMLP(Module):
         **kwargs: Any,
     ) -> None:
         super().__init__()
-        centralized = kwargs.pop("centralised", centralized)
-        for name, flag in (("centralized", centralized), ("share_params", share_params)):
-            if flag is None:
-                raise TypeError(f"{name} must be given.")
+        self._set_agents(n_agents, kwargs.pop("centralised", centralized), share_params)
         if n_agent_inputs is None:
             raise ValueError("n_agent_inputs must be given, got None.")
         self.n_agent_inputs = n_agent_inputs
         self.n_agent_outputs = n_agent_outputs
-        self.n_agents = n_agents
-        self.centralized = bool(centralized)
-        self.share_params = bool(share_params)
         net = MLP(
-            n_agent_inputs * (n_agents if centralized else 1),
+            n_agent_inputs * (n_agents if self.centralized else 1),
             n_agent_outputs,
             depth,
             num_cells,
@@ -100,50 +158,61 @@ class MultiAgentMLP(Module):
             device=device,
             **kwargs,
         )
-        # No child: its parameters are those of `params`, which take the place of its own.
-        self.__dict__["_net"] = net
-        params = TensorDict.from_module(net).data
-        params = params.clone() if share_params else params.expand(n_agents).clone()
-        self.params = TensorDictParams(params)
-        self.reset_parameters(rng)
+        self._set_net(net, rng)
 
-    def reset_parameters(self, rng: Rng = None) -> None:
-        """Redraw the parameters of each agent, in place."""
-        drawing = np.random.default_rng(rng)
-        arrays = self.params.data
-        for part in [arrays] if self.share_params else arrays.unbind(0):
-            with part.to_module(self._net):
-                for layer in self._net:
-                    if hasattr(layer, "reset_parameters"):
-                        reset(layer, drawing)
 
-    def forward(self, *inputs: Any) -> Array:
-        """Map the inputs of all agents to their outputs."""
-        x = inputs[0] if len(inputs) == 1 else np.concatenate(inputs, -1)
-        if x.ndim < 2 or x.shape[-2] != self.n_agents:
-            raise ValueError(
-                f"the input must be (*batch, {self.n_agents} agents, size), got shape {x.shape}."
-            )
-        if self.centralized:
-            x = x.reshape(*x.shape[:-2], self.n_agents * x.shape[-1])
-        if not self.share_params:
-            from lite import vmap  # its rules are imported on first use
+class MultiAgentConvNet(_NetOfEach):
+    """A `ConvNet` of each agent.
 
-            in_dims = (0, None if self.centralized else -2)
-            return vmap(self._call, in_dims, -2, randomness="different")(self.params, x)
-        out = self._call(self.params, x)
-        if not self.centralized:
-            return out
-        return np.broadcast_to(out[..., None, :], (*out.shape[:-1], self.n_agents, out.shape[-1])).copy()
+    Args:
+        n_agents: how many there are.
+        centralized, share_params, rng: as for `MultiAgentMLP`.
+        in_features: channels of an agent's image.
+        device: "cpu".
+        num_cells, kernel_sizes, strides, paddings, activation_class: as for `ConvNet`, but for the defaults.
+        kwargs: further arguments of `ConvNet`.
 
-    def _call(self, params: Any, x: Array) -> Array:
-        with params.to_module(self._net):
-            return self._net(x)
+    Attributes:
+        params: as of `MultiAgentMLP`.
 
-    def __repr__(self) -> str:
-        lines = [repr(self._net), f"n_agents={self.n_agents}", f"share_params={self.share_params}"]
-        body = ",\n".join([*lines, f"centralized={self.centralized}", f"agent_dim={self.agent_dim}"])
-        return f"{type(self).__name__}(\n    {indented(body, 4)})"
+    Shapes:
+        input (*B, n_agents, channels, height, width), output (*B, n_agents, size).
+
+    Raises:
+        TypeError: `centralized` or `share_params` is not given.
+        ValueError: `in_features` is None; in a call, another number of agents.
+
+    Source:
+        torchrl.modules.MultiAgentConvNet, with the same names in its state dict.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> net = nn.MultiAgentConvNet(2, True, False, in_features=3, num_cells=[8, 8])
+        >>> net(np.zeros((5, 2, 3, 20, 20), np.float32)).shape
+        (5, 2, 32)
+    """
+
+    agent_dim = -4
+    _form = "channels, height, width"
+
+    def __init__(
+        self, n_agents: int, centralized: bool | None = None, share_params: bool | None = None, *,
+        in_features: int | None = None, device: Device | None = None, num_cells: Sequence[int] | None = None,
+        kernel_sizes: Sequence[Any] | int = 5, strides: Sequence[Any] | int = 2,
+        paddings: Sequence[Any] | int = 0, activation_class: Callable[..., Any] = ELU, rng: Rng = None,
+        **kwargs: Any,
+    ) -> None:  # fmt: skip
+        super().__init__()
+        self._set_agents(n_agents, kwargs.pop("centralised", centralized), share_params)
+        if in_features is None:
+            raise ValueError("in_features must be given, the channels of an agent's image; got None.")
+        net = ConvNet(
+            in_features * (n_agents if self.centralized else 1), num_cells=num_cells,
+            kernel_sizes=kernel_sizes, strides=strides, paddings=paddings, activation_class=activation_class,
+            device=device, **kwargs,
+        )  # fmt: skip
+        self._set_net(net, rng)
 
 
 class VDNMixer(Module):
@@ -257,4 +326,4 @@ def _require_values(values: Array, n_agents: int) -> None:
         raise ValueError(f"the values must be (*batch, {n_agents} agents, 1), got shape {values.shape}.")
 
 
-belong_to("lite.nn", MultiAgentMLP, QMixer, VDNMixer)
+belong_to("lite.nn", MultiAgentConvNet, MultiAgentMLP, QMixer, VDNMixer)

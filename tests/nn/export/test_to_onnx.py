@@ -132,7 +132,7 @@ def test_every_layer_is_tested() -> None:
     elsewhere |= {nn.GraphModule}  # what a file says (tests/nn/import)
     elsewhere |= {nn.LoraModule}  # a module with adapters (tests/nn/lora)
     elsewhere |= {nn.NoisyLazyLinear, nn.BatchRenorm1d}  # tests/nn/policies
-    elsewhere |= {nn.MultiAgentMLP, nn.QMixer, nn.VDNMixer}  # there, too
+    elsewhere |= {nn.MultiAgentConvNet, nn.MultiAgentMLP, nn.QMixer, nn.VDNMixer}  # there, too
     elsewhere |= {nn.gSDEModule, nn.LazygSDEModule, nn.ConsistentDropout}  # explore, and are not deployed
     # What losses divide by is not called.
     elsewhere |= {nn.ValueNorm, nn.PercentileValueNorm, nn.PopArtValueNorm, nn.RunningValueNorm}

@@ -35,8 +35,27 @@ def test_one_agent_after_the_other() -> None:
                 assert len({float(weight[0, 0]) for weight in module.params["0", "weight"].data}) == 4
 
 
+def test_images_of_one_agent_after_the_other() -> None:
+    views = np.random.default_rng(1).random((5, 2, 3, 11, 9)).astype(np.float32)
+    options: dict[str, Any] = {"num_cells": [4, 6], "kernel_sizes": 3, "strides": 2}
+    for share_params, centralized in itertools.product([False, True], [False, True]):
+        with noting(share_params, centralized):
+            module = nn.MultiAgentConvNet(2, centralized, share_params, in_features=3, rng=0, **options)
+            got = module(views)
+            net = nn.ConvNet(6 if centralized else 3, **options)
+            for agent in range(2):
+                params = module.params.data if share_params else module.params.data[agent]
+                with params.to_module(net):
+                    expected = net(views.reshape(5, 6, 11, 9) if centralized else views[:, agent])
+                np.testing.assert_allclose(got[:, agent], expected, rtol=1e-5, atol=1e-6)
+    raises(ValueError, r"2 agents, channels, height, width\), got shape \(5, 3, 11, 9\)", module, views[:, 0])
+    raises(ValueError, "in_features must be given", nn.MultiAgentConvNet, 2, True, True)
+
+
 def test_graph(tmp_path: Path) -> None:
+    views = np.random.default_rng(1).random((5, 2, 3, 11, 9)).astype(np.float32)
     cases = [
+        (nn.MultiAgentConvNet(2, True, False, in_features=3, num_cells=[4], rng=0), views),
         (made(False, False), X),
         (nn.VDNMixer(4), X[..., :1]),
         (nn.QMixer((3,), 8, 4), X[..., :1], X[:, 0]),
