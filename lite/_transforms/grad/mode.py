@@ -29,14 +29,13 @@ class Mode:
 
     def __init__(self, leaf: Callable[[Any], Any] | None, paused: bool) -> None:
         self._new = (leaf, paused)
-        self._old: list[Any] = []
 
     def __enter__(self) -> None:
-        self._old.append((state.leaf, state.paused))
+        state.before.append((state.leaf, state.paused))
         _set(*self._new)
 
     def __exit__(self, *error: object) -> None:
-        _set(*self._old.pop())
+        _set(*state.before.pop())
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state."""
@@ -112,11 +111,14 @@ class set_grad_enabled(Mode):
 
     def __init__(self, mode: bool) -> None:
         super().__init__(leaf if mode else state.base, not mode)
-        self._old.append((state.leaf, state.paused))
+        self._old = [(state.leaf, state.paused)]
         _set(*self._new)
 
     def __enter__(self) -> None:
         """The mode is set already; `__exit__` restores the mode before the constructor."""
+
+    def __exit__(self, *error: object) -> None:
+        _set(*self._old.pop())
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state, which is not that of the thread."""

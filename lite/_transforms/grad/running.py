@@ -20,6 +20,7 @@ class _State(threading.local):
         leaf: makes what a parameter computes as: a traced array under `enable_grad`, else `base`.
         base: the same where no gradient is wanted: None for its array, unless a graph is traced.
         paused: whether nothing is recorded: under `no_grad`.
+        before: `leaf` and `paused` as they were before each mode that is entered.
         levels: levels of the gradients that run, the innermost last.
         floor: gradients of lower levels record nothing: they run outside of a `no_grad`.
     """
@@ -28,6 +29,7 @@ class _State(threading.local):
         self.leaf: Callable[[Any], Any] | None = None
         self.base: Callable[[Any], Any] | None = None
         self.paused = False
+        self.before: list[tuple[Callable[[Any], Any] | None, bool]] = []
         self.levels: list[int] = []
         self.floor = -1
 

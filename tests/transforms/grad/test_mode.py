@@ -153,6 +153,27 @@ def test_decorated_functions_may_call_themselves() -> None:
     assert not lite.is_grad_enabled()
 
 
+def test_a_mode_that_threads_share() -> None:
+    """Each leaves it to what it was in before."""
+    mode, inside, left, seen = lite.no_grad(), threading.Event(), threading.Event(), []
+
+    def other() -> None:
+        with mode:
+            inside.set()
+            left.wait(30)
+        seen.append(lite.is_grad_enabled())
+
+    thread = threading.Thread(target=other)
+    with lite.enable_grad():
+        with mode:
+            thread.start()
+            inside.wait(30)
+        assert lite.is_grad_enabled()
+        left.set()
+        thread.join()
+    assert seen == [False]
+
+
 def test_a_decorated_coroutine_leaves_other_tasks_alone() -> None:
     weight, seen = parameter(2.0), []
 
