@@ -92,7 +92,7 @@ class LocalRay:
     data = None
 
     def __init__(self, cpus: int) -> None:
-        self.cpus, self.now = cpus, 0.0
+        self.cpus, self.now = cpus, 1000.0
         self.actors: list[Actor] = []
         self.put = copy.deepcopy
 

@@ -46,6 +46,9 @@ def test_exclude() -> None:
     assert leaves(got) == ["i", ("n", "b"), "s", "r"]
     assert ("n", "m") in got
     assert td.exclude("a")["n"] is td["n"]
+    for key in ((("n",), "m"), ("n", ("m",))):
+        assert leaves(td.exclude(key)) == leaves(td.exclude(("n", "m")))
+    assert leaves(td.exclude(("a",))) == leaves(td.exclude("a"))
     assert leaves(td.exclude("a", "n", inplace=True)) == ["i", "s", "r"]
 
 
