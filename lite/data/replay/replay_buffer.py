@@ -40,6 +40,7 @@ from lite.data.replay.tensor_storage import TensorStorage
 from lite.data.replay.transforms import Transforms, as_frames
 from lite.data.replay.trees import is_tree, mapped
 from lite.data.replay.writers import RoundRobinWriter, TensorDictMaxValueWriter, Writer
+from lite.kernels._integer import integer
 from lite.kernels._threads import submit
 
 _ABOUT = "buffer_metadata.json"
@@ -123,7 +124,7 @@ class ReplayBuffer:
         self._writer.register_storage(self._storage)
         self._storage.attach(self)
         self._owner = os.getpid() if shared else None
-        self._batch_size = batch_size
+        self._batch_size = None if batch_size is None else integer("batch_size", batch_size)
         if batch_size is None and getattr(self._sampler, "drop_last", False):
             raise ValueError("a sampler with drop_last=True needs the batch_size of the buffer.")
         self._dim_extend = self._storage.ndim - 1 if dim_extend is None else dim_extend
