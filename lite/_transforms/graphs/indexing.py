@@ -108,6 +108,8 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
         raise ValueError("slice step cannot be zero")
     start, stop = _bound(item.start), _bound(item.stop)
     if graph.size(size) is None:
+        # Compared here, as `indices` asks nothing: a call must know whether a dynamic size is beyond the end.
+        start, stop = (n if n is None else max(-size - 1, min(n, size)) for n in (start, stop))
         begin, end, _ = slice(start, stop, step).indices(size)
         count = len(range(begin, end, step))
         if (begin, count, step) == (0, size, 1):

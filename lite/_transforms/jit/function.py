@@ -107,9 +107,7 @@ def jit(
         "threads": threads,
         "fallback": fallback,
     }
-    if fn is None:
-        return functools.partial(jit, **options)
-    return JitFunction(fn, **options)
+    return functools.partial(jit, **options) if fn is None else JitFunction(fn, **options)
 
 
 class JitFunction:

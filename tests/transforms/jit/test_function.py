@@ -115,7 +115,8 @@ def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
         lambda x: x * 2 if x.shape[0] - 3 else x * 3,
         lambda x: x * np.clip(np.arange(9), 0, x.shape[0] - 1).sum(),  # NumPy's own code asks
         lambda x: x * np.searchsorted([2, 4, 6], x.shape[0]),
-        lambda x: x * np.tri(9, 9, -x.shape[0]).sum(),
+        lambda x: x * np.asarray(np.arange(9.0), like=x)[: x.shape[0]].sum(),
+        lambda x: x * np.asarray(np.arange(9.0), like=x)[-x.shape[0] :].sum(),
         lambda x: x * statistics.fmean(x.shape),
     ],
 )
