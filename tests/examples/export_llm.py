@@ -32,7 +32,12 @@ class Step(torch.nn.Module):
 
 
 def export(name, folder):
-    model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32).eval()
+    experts = (
+        "batched_mm"  # ONNX has no grouped products, and a loop over experts is exported as one example's
+    )
+    model = AutoModelForCausalLM.from_pretrained(
+        name, dtype=torch.float32, experts_implementation=experts
+    ).eval()
     config, tokenizer = model.config, AutoTokenizer.from_pretrained(name)
     size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads

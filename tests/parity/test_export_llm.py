@@ -21,16 +21,9 @@ SIZES = {
 }  # fmt: skip
 
 
-def test_tokens_and_log_probs(tmp_path):
-    """Texts on both sides of the limit of short factors, and across it, in one batch too."""
+def exported(tmp_path, model):
     from examples.export_llm import export
 
-    torch.manual_seed(0)
-    rope = {
-        "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [8, 4, 9, 20],
-    }  # fmt: skip
-    sizes = {**SIZES, "original_max_position_embeddings": 16, "pad_token_id": 0}
-    model = transformers.Phi3ForCausalLM(transformers.Phi3Config(**sizes, rope_parameters=rope)).eval()
     for weight in model.parameters():
         if weight.ndim > 1:
             weight.data *= 6  # so that the best token leads clearly
@@ -40,6 +33,25 @@ def test_tokens_and_log_probs(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the exporter's own
         export(tmp_path / "source", tmp_path / "export")
+
+
+def test_a_mixture_of_experts(tmp_path):
+    torch.manual_seed(0)
+    experts = {"num_local_experts": 4, "num_experts_per_tok": 2, "pad_token_id": 0}
+    model = transformers.MixtralForCausalLM(transformers.MixtralConfig(**SIZES, **experts)).eval()
+    exported(tmp_path, model)
+    assert_same_tokens_and_log_probs(OnnxDecoder(tmp_path / "export", num_threads=1), model, (3, 9, 1, 10))
+
+
+def test_tokens_and_log_probs(tmp_path):
+    """Texts on both sides of the limit of short factors, and across it, in one batch too."""
+    torch.manual_seed(0)
+    rope = {
+        "rope_type": "longrope", "rope_theta": 1e4, "short_factor": [1.0] * 4, "long_factor": [8, 4, 9, 20],
+    }  # fmt: skip
+    sizes = {**SIZES, "original_max_position_embeddings": 16, "pad_token_id": 0}
+    model = transformers.Phi3ForCausalLM(transformers.Phi3Config(**sizes, rope_parameters=rope)).eval()
+    exported(tmp_path, model)
     assert Tokenizer.from_pretrained(tmp_path / "export").chat_template is not None
     rng = np.random.default_rng(0)
     prompts = [rng.integers(3, 512, length) for length in (3, 10, 17)]

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import numpy as np
-import pytest
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
 from helpers.models.real_models import MODELS
@@ -40,7 +39,6 @@ def test_layers_that_are_called_as_their_weights(rows: Path, tmp_path: Path, run
     run(["generate", "--model", f"{output}/model", "--adapter", output, "Hi", "--max-new-tokens", "1"])
 
 
-@pytest.mark.filterwarnings("ignore:.* has the numbers of")  # tied, and written twice
 def test_all_weights_learn_whatever_their_names(rows: Path, tmp_path: Path, run: Run) -> None:
     """torch.onnx calls matrices that it transposes val_89; its rotary frequencies stay."""
     model, output = MODELS / "torch-phi3-longrope", tmp_path / "learnt"

@@ -77,7 +77,6 @@ def test_names_and_shapes_are_those_of_the_file() -> None:
         OnnxDecoder(None, session=OnnxDecoder(path).session).update_weights_({})
 
 
-@pytest.mark.filterwarnings("ignore:.* has the numbers of")  # tied, and written twice
 def test_weights_of_a_pair_are_found_by_their_values(tmp_path: Path) -> None:
     first, second = PAIR / "decoder_model.onnx", PAIR / "decoder_with_past_model.onnx"
     names = learnt(first)

@@ -455,7 +455,6 @@ def test_peft_gets_the_layers_that_transformers_has(
     assert len(policy.learnt_weights()) == 8
 
 
-@pytest.mark.filterwarnings("ignore:.* has the numbers of")  # tied, and written twice
 @pytest.mark.parametrize("name", ["optimum-gpt2-pair", "exporter-llama-pair"])
 def test_a_pair_of_graphs_is_saved_as_one(name: str, tmp_path: Any) -> None:
     td = batch("text")

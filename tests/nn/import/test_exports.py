@@ -63,7 +63,6 @@ def exact(path: Path) -> bytes:
     )
 
 
-@pytest.mark.filterwarnings("ignore:.* has the numbers of")  # tied, and written twice
 @pytest.mark.parametrize("name", FILES)
 def test_the_same_numbers_as_onnxruntime(name: str) -> None:
     path = MODELS / f"{name}.onnx"
