@@ -208,6 +208,13 @@ class Composite(TensorSpec):
         made = (self.data_cls or TensorDict).from_dict(chosen, batch_size=where.shape[1:], device=self.device)
         return made.reshape(-1, *[1] * self.ndim).expand(-1, *self.shape) if self.ndim else made
 
+    def lock_(self, recurse: bool | None = None) -> Self:
+        """Returns self, as specs are never locked; after a change call `empty_cache` of the environment."""
+        return self
+
+    unlock_ = lock_
+    is_locked = False
+
     def is_empty(self) -> bool:
         """Whether there are no specs."""
         return not self._specs

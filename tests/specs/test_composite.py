@@ -146,6 +146,14 @@ def test_specs_are_set_and_taken_out() -> None:
     assert spec.empty() == Composite(device="cpu")
 
 
+def test_locks_of_scripts_change_nothing() -> None:
+    spec = Composite(a=Unbounded(2)).lock_()
+    assert spec.unlock_(recurse=True) is spec
+    spec.lock_()["b"] = Unbounded(3)
+    assert list(spec.keys()) == ["a", "b"]
+    assert not spec.is_locked
+
+
 def test_none_leaves_a_key_out() -> None:
     spec = Composite(action=Unbounded(2), value=None)
     assert spec == Composite(action=Unbounded(2))
