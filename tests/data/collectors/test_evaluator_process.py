@@ -21,6 +21,7 @@ def without_speed(result: Any) -> Any:
 
 
 def test_a_process_gives_what_a_thread_gives() -> None:
+    of_others = {child.pid for child in multiprocessing.active_children()}
     process = Evaluator(DrawnEnv, policy_factory=policy, **OPTIONS, backend="process")
     thread = Evaluator(DrawnEnv, policy(), **OPTIONS)
     assert without_speed(process.evaluate()) == without_speed(thread.evaluate())
@@ -30,7 +31,7 @@ def test_a_process_gives_what_a_thread_gives() -> None:
     assert without_speed(found) == without_speed(thread.evaluate(better, step=7))
     assert process.env is None  # it is there
     process.shutdown()
-    assert not multiprocessing.active_children()
+    assert {child.pid for child in multiprocessing.active_children()} <= of_others
 
 
 @pytest.mark.processes
