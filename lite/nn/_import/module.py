@@ -562,12 +562,7 @@ def _are_slopes(array: NDArray[Any]) -> bool:
 
 
 def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> set[str]:
-    found = set()
-    for node in graph.nodes:
-        for i in where.get(node.op, ()):
-            if i < len(node.inputs):
-                found.add(node.inputs[i])
-    return found
+    return {node.inputs[i] for node in graph.nodes for i in where.get(node.op, ()) if i < len(node.inputs)}
 
 
 def _float_dtype(value: Value, compute_dtype: str | None) -> np.dtype[Any] | None:
