@@ -1,5 +1,6 @@
-"""Waiting for other threads, in tests."""
+"""Waiting for other threads and processes, in tests."""
 
+import multiprocessing
 import time
 from collections.abc import Callable
 
@@ -12,3 +13,8 @@ def until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < end, "waited too long"
         time.sleep(0.001)
+
+
+def children() -> set[int | None]:
+    """The processes that this one started, other tests' too, and that have not ended."""
+    return {child.pid for child in multiprocessing.active_children()}

@@ -1,14 +1,13 @@
 """`map` and `map_iter` over processes."""
 
-import multiprocessing
 import os
-import time
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 from helpers.mapped import pid, plus_one
+from helpers.waiting import children, until
 
 from lite import TensorDict
 
@@ -21,15 +20,6 @@ def odd_only(td: Any) -> Any:
     return None if td["a"][..., 0].sum() % 4 == 0 else td
 
 
-def running() -> int:
-    """Child processes once those that are ending had time to."""
-    for _ in range(1500):
-        if not multiprocessing.active_children():
-            return 0
-        time.sleep(0.02)
-    return len(multiprocessing.active_children())
-
-
 def test_results_are_joined_in_order():
     for cut in ({}, {"chunksize": 4}, {"num_chunks": 3}, {"chunksize": 100}, {"chunksize": 0}):
         td = source()
@@ -39,10 +29,11 @@ def test_results_are_joined_in_order():
 
 
 def test_pieces_run_in_several_processes(tmp_path):
+    others = children()
     out = source().map(partial(pid, tmp_path), num_workers=2, chunksize=1)
     assert len(set(out["pid"].tolist())) == 2
     assert os.getpid() not in out["pid"]
-    assert running() == 0
+    until(lambda: children() <= others)
 
 
 def test_none_is_left_out():

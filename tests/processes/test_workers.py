@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import pickle
-import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 from helpers.mapped import Vanishing, die, die_at, draws, fail, plus_one
+from helpers.waiting import children, until
 
 from lite import TensorDict
 from lite._processes.workers import safe_start_method
@@ -21,15 +21,6 @@ forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
 def source(n: int = 6) -> TensorDict:
     return TensorDict({"a": np.arange(2 * n).reshape(n, 2), "s": list("abcdef"[:n])}, batch_size=[n])
-
-
-def running() -> int:
-    """Child processes once those that are ending had time to."""
-    for _ in range(100):
-        if not multiprocessing.active_children():
-            return 0
-        time.sleep(0.02)
-    return len(multiprocessing.active_children())
 
 
 @pytest.mark.processes
@@ -60,11 +51,12 @@ def test_forked_workers_take_any_function():
 
 
 def test_functions_that_cannot_be_sent_are_refused():
+    others = children()
     for method in (source().map, lambda fn, **options: list(source().map_iter(fn, **options))):
         with pytest.raises(pickle.PicklingError, match=r"top level of a module, or .*'fork'.*num_workers=0"):
             method(lambda td: td, num_workers=1)
     raises(AttributeError, "Can't get attribute 'f'", lambda: source().map(Vanishing(), num_workers=1))
-    assert running() == 0
+    until(lambda: children() <= others)
 
 
 @pytest.mark.parametrize(
@@ -84,17 +76,19 @@ def test_a_pool_of_the_caller_stays_open(make, workers):
 
 
 def test_errors_of_workers_surface():
+    others = children()
     raises(ZeroDivisionError, "", lambda: source().map(fail, num_workers=1))
     raises(BrokenProcessPool, "", lambda: source().map(die, num_workers=2))
-    assert running() == 0
+    until(lambda: children() <= others)
 
 
 def test_a_death_in_the_middle_gives_what_came_before():
+    others = children()
     results = source().map_iter(partial(die_at, 4), num_workers=1, chunksize=0)
     first = next(results)
     np.testing.assert_array_equal(first["a"], source()["a"][0])
     raises(BrokenProcessPool, "", lambda: list(results))
-    assert running() == 0
+    until(lambda: children() <= others)
 
 
 def test_workers_draw_what_the_generator_decides(tmp_path):
@@ -109,8 +103,9 @@ def test_workers_draw_what_the_generator_decides(tmp_path):
 
 @pytest.mark.processes
 def test_leaving_early_ends_the_processes():
+    others = children()
     results = source().map_iter(plus_one, num_workers=2, chunksize=1)
     np.testing.assert_array_equal(next(results)["a"], [[1, 2]])
-    assert multiprocessing.active_children()
+    assert not children() <= others
     results.close()
-    assert running() == 0
+    until(lambda: children() <= others)

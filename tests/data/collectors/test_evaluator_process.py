@@ -1,13 +1,13 @@
 """Evaluations in a process: what a thread gives, weights, and what goes wrong there."""
 
 import functools
-import multiprocessing
 import time
 from typing import Any
 
 import pytest
 from helpers.drawn_env import DrawnEnv
 from helpers.evaluated import Sleeping, policy, policy_of
+from helpers.waiting import children
 
 from lite.data import Evaluator
 from lite.data.collectors.evaluator_process import _needs_argument
@@ -21,7 +21,7 @@ def without_speed(result: Any) -> Any:
 
 
 def test_a_process_gives_what_a_thread_gives() -> None:
-    of_others = {child.pid for child in multiprocessing.active_children()}
+    of_others = children()
     process = Evaluator(DrawnEnv, policy_factory=policy, **OPTIONS, backend="process")
     thread = Evaluator(DrawnEnv, policy(), **OPTIONS)
     assert without_speed(process.evaluate()) == without_speed(thread.evaluate())
@@ -31,7 +31,7 @@ def test_a_process_gives_what_a_thread_gives() -> None:
     assert without_speed(found) == without_speed(thread.evaluate(better, step=7))
     assert process.env is None  # it is there
     process.shutdown()
-    assert {child.pid for child in multiprocessing.active_children()} <= of_others
+    assert children() <= of_others
 
 
 @pytest.mark.processes
@@ -57,12 +57,13 @@ def test_what_goes_wrong_in_a_process_is_told_here() -> None:
 
 @pytest.mark.processes
 def test_a_process_that_takes_too_long_is_killed() -> None:
+    of_others = children()
     evaluator = Evaluator(Sleeping, policy(), **OPTIONS, backend="process")
     evaluator.trigger_eval()
     while not evaluator._process:
         time.sleep(0.01)
     evaluator.shutdown(timeout=0.2)
-    assert not multiprocessing.active_children()
+    assert children() <= of_others
 
 
 def test_factories_that_need_the_environment() -> None:
