@@ -91,6 +91,40 @@ def formula(*functions: Any) -> Callable[[F], F]:
 # Functions whose derivative is zero wherever there is one: `grad` calls them with values.
 ZERO_GRADIENT: set[Any] = set()
 
+# Functions whose rule of gradients is for complex numbers, too, or that make them of real ones.
+COMPLEX: frozenset[Any] = frozenset(
+    (
+        *(np.absolute, np.add, np.conjugate, np.divide, np.multiply, np.negative, np.positive, np.subtract),
+        *(np.exp, np.log, np.power, np.reciprocal, np.sqrt, np.square),
+        *(np.cos, np.cosh, np.sin, np.sinh, np.tan, np.tanh),
+        *(np.equal, np.isfinite, np.isinf, np.isnan, np.not_equal, np.iscomplexobj, np.isrealobj),
+        *(np.angle, np.copy, np.imag, np.real, np.ndim, np.shape, np.size, np.zeros_like, np.ones_like),
+        *(
+            np.broadcast_to,
+            np.expand_dims,
+            np.flip,
+            np.moveaxis,
+            np.pad,
+            np.permute_dims,
+            np.ravel,
+            np.reshape,
+        ),
+        *(np.roll, np.squeeze, np.swapaxes, np.transpose, np.concatenate, np.hstack, np.stack, np.vstack),
+        *(np.array_split, np.split, np.take, np.where, np.cumsum, np.diff, np.mean, np.sum),
+        *(np.dot, np.einsum, np.matmul, np.outer, np.tensordot),
+        *(np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.fft2, np.fft.ifft2, np.fft.rfft2),
+        *(
+            np.fft.irfft2,
+            np.fft.fftn,
+            np.fft.ifftn,
+            np.fft.rfftn,
+            np.fft.irfftn,
+            np.fft.fftshift,
+            np.fft.ifftshift,
+        ),
+    )
+)
+
 
 @cache
 def parameters(function: Function) -> tuple[str, ...]:

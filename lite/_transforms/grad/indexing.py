@@ -190,6 +190,11 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
 
 def _through(x: TracedArray, view: View, value: object, node: Any) -> None:
     """Write to the base of a view."""
+    if view.whole is None:
+        raise NotImplementedError(
+            "a write to real or imaginary parts does not reach the complex numbers under a gradient: write "
+            "to a copy() of the parts, and make new numbers of it (x + 1j * y)."
+        )
     if is_symbolic(x.value):
         _through_indices(x, view.whole, value, node)
         return

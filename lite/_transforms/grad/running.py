@@ -11,6 +11,7 @@ from typing import Any
 
 pauses = [0]  # the number of threads under `no_grad`, a cheap first check
 nestings = [0]  # the number of gradients that run inside of another one, likewise
+complexes = [False]  # whether there were complex numbers in a gradient, likewise
 
 
 class _State(threading.local):
@@ -23,6 +24,7 @@ class _State(threading.local):
         before: `leaf` and `paused` as they were before each mode that is entered.
         levels: levels of the gradients that run, the innermost last.
         floor: gradients of lower levels record nothing: they run outside of a `no_grad`.
+        for_complex: whether a rule runs that makes complex numbers of real ones.
     """
 
     def __init__(self) -> None:
@@ -32,6 +34,7 @@ class _State(threading.local):
         self.before: list[tuple[Callable[[Any], Any] | None, bool]] = []
         self.levels: list[int] = []
         self.floor = -1
+        self.for_complex = False
 
 
 state = _State()

@@ -10,6 +10,10 @@ A vjp maps the derivative by the result to the derivative by the argument, in th
 functions that NumPy dispatches, because an outer `vmap` or gradient may pass its own arrays, and never writes
 to its input. A value that shares memory with its only argument is a view of it: writes to one change both
 (`views.py`).
+
+Arguments and losses are real; what lies between may be complex, for the functions in `registry.COMPLEX`. As
+in JAX, the derivative by z = x + iy is the one by x minus i times the one by y, so that rules of functions
+that are differentiable by z are those of real numbers, and a real number takes the real part of its share.
 """
 
 from __future__ import annotations
@@ -24,8 +28,8 @@ import numpy as np
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array, ArrayHolder, Function, HostArray, Shape, is_symbolic
 from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.running import complexes, pauses, state
 from lite._transforms.grad.running import leaf as computing
-from lite._transforms.grad.running import pauses, state
 from lite._transforms.grad.views import remember
 from lite._transforms.levels import innermost
 
@@ -153,7 +157,7 @@ def with_node(value: Any, *parents: Parent) -> Any:
 
     Raises:
         RuntimeError: arguments belong to different calls of `grad`.
-        TypeError: the result is complex.
+        ComplexResult: see `has_derivative`.
     """
     kept = []
     source = None
@@ -181,7 +185,7 @@ def with_node(value: Any, *parents: Parent) -> Any:
 
 def traced_result(value: Any, parents: list[tuple[Node, Vjp]], level: Any) -> Any:
     """A traced array with its parents; the plain value if nothing is recorded for it."""
-    if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value):
+    if (pauses[0] or value.dtype not in _FLOATS) and not has_derivative(value, parents):
         return value
     if type(value) is not np.ndarray and isinstance(value, HostArray) and value.level > level:
         raise _inside_out()
@@ -212,6 +216,8 @@ def with_vjp(value: Any, parents: Iterable[Any], vjp: Callable[[Any], Iterable[A
         nodes.append(x.node)
     if source is None or not has_derivative(value):
         return value
+    if value.dtype.kind == "c":
+        raise ComplexResult
     if isinstance(value, HostArray) and value.level > source.level:
         raise _inside_out()
     if not any(node is not None for node in nodes):
@@ -273,13 +279,26 @@ def with_vjp_of_all(
     return [with_node(value, (behind, keeping(i))) for i, value in enumerate(values)]
 
 
-def has_derivative(value: Any) -> bool:
-    """Whether a result is recorded: it holds floats, and `no_grad` is not active."""
+class ComplexResult(TypeError):
+    """A rule made complex numbers of real ones, and may be for real ones alone."""
+
+    def __str__(self) -> str:
+        return "its rule is not for complex numbers: use real and imaginary parts"
+
+
+def has_derivative(value: Any, parents: Sequence[tuple[Node, Vjp]] = ()) -> bool:
+    """Whether a result is recorded: it holds floats, and `no_grad` is not active.
+
+    Raises:
+        ComplexResult: it is complex, its parents are real, and no rule that is for that runs.
+    """
     dtype = value.dtype
     if dtype not in _FLOATS and not is_floating(dtype):
-        if dtype.kind == "c":
-            raise TypeError("there are no derivatives of complex numbers here; use real and imaginary parts.")
-        return False
+        if dtype.kind != "c":
+            return False
+        if parents and not state.for_complex and all(node.dtype.kind != "c" for node, _ in parents):
+            raise ComplexResult
+        complexes[0] = True
     return not pauses[0] or not state.paused
 
 
@@ -406,6 +425,10 @@ class _Walk:
     def back(self, ends: Iterable[tuple[Node, Any]], release: bool) -> dict[Any, Any]:
         pending, shares = self.pending, self.shares
         for node, g in ends:
+            if node.dtype.kind == "c":
+                raise TypeError(
+                    "what is differentiated must be real numbers, such as np.abs(x), got complex ones."
+                )
             self.add(node, g, "the derivative by the result")
         while pending:
             node = heappop(pending)[1]
@@ -442,6 +465,8 @@ class _Walk:
                 f"{_name(vjp)} has the shape {tuple(share.shape)}, but belongs to an array of shape "
                 f"{tuple(node.shape)}."
             )
+        if complexes[0] and type(share) is not Part and share.dtype.kind == "c" != node.dtype.kind:
+            share = np.real(share)
         key: Any = node if node.holder is None else node.holder
         old = self.shares.get(key)
         if type(share) is Part:

@@ -13,9 +13,10 @@ import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArray
 from lite._transforms.grad.array import TracedArray, rules
 from lite._transforms.grad.indexing import get_index, look, set_index, write
-from lite._transforms.grad.running import leaf, nestings
+from lite._transforms.grad.running import complexes, leaf, nestings, state
 from lite._transforms.grad.special import elementwise
 from lite._transforms.grad.tape import (
+    ComplexResult,
     holds_traced,
     lifted,
     traced_result,
@@ -25,11 +26,13 @@ from lite._transforms.grad.tape import (
     with_node,
 )
 from lite._transforms.levels import innermost
-from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of, without_out
+from lite._transforms.registry import COMPLEX, GRAD, ZERO_GRADIENT, NoRule, name_of, without_out
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
 from lite._tree.collection import TensorCollection
 
-_DERIVATIVES = {ufunc: row.derivatives for ufunc, row in UFUNCS.items() if row.derivatives}
+_DERIVATIVES = {
+    ufunc: row.derivatives for ufunc, row in UFUNCS.items() if row.derivatives and ufunc not in GRAD.rules
+}
 _UNARY = {ufunc: given[0] for ufunc, given in _DERIVATIVES.items() if ufunc.nin == 1}
 _BINARY = {ufunc: given for ufunc, given in _DERIVATIVES.items() if ufunc.nin == 2}
 
@@ -50,10 +53,15 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         level = innermost((inputs, kwargs)).level
         inputs = lifted(inputs, level)
         kwargs = {key: x if key == "out" else lifted(x, level) for key, x in kwargs.items()}
+    if complexes[0] and (ufunc not in COMPLEX or (method != "__call__" and ufunc is not np.add)):
+        _require_real(ufunc, inputs)
     if method != "__call__":
         return _call_method(ufunc, method, inputs, kwargs)
     if not kwargs:
-        return _call(ufunc, inputs)
+        try:
+            return _call(ufunc, inputs)
+        except ComplexResult:
+            return _for_complex(ufunc, _call, ufunc, inputs)
     out = kwargs.pop("out", None)
     if "where" in kwargs and kwargs["where"] is not True:
         return _call_where(ufunc, inputs, kwargs, out)
@@ -63,7 +71,8 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     if dtype is not None:
         inputs = tuple([x.astype(dtype) if hasattr(x, "astype") else np.asarray(x, dtype) for x in inputs])
     # Perhaps only `out` is traced.
-    result = _call(ufunc, inputs, kwargs) if holds_traced(inputs) else ufunc(*inputs, **kwargs)
+    traced = holds_traced(inputs)
+    result = _for_complex(ufunc, _call, ufunc, inputs, kwargs) if traced else ufunc(*inputs, **kwargs)
     return result if out is None else write_results(ufunc, inputs, out, result)
 
 
@@ -85,6 +94,29 @@ def write_results(ufunc: np.ufunc, inputs: Any, out: tuple[Any, ...], result: An
         if target is not None:
             write(target, value, "same_kind", name_of(ufunc))
     return tuple(value if target is None else target for target, value in zip(out, result, strict=True))
+
+
+def _require_real(function: Function, *items: Any) -> None:
+    """Raise for complex numbers among the arguments of a function whose rule is not for them."""
+    if _has_complex(items):
+        raise no_gradient(name_of(function), str(ComplexResult()))
+
+
+def _has_complex(items: Any) -> bool:
+    if isinstance(items, list | tuple | dict):
+        return any(map(_has_complex, items.values() if isinstance(items, dict) else items))
+    return getattr(getattr(items, "dtype", None), "kind", "") == "c"
+
+
+def _for_complex(function: Function, call: Function, *args: Any, **kwargs: Any) -> Any:
+    """`call` where complex numbers may come of real ones, if the rule of the function is for them."""
+    before, state.for_complex = state.for_complex, function in COMPLEX
+    try:
+        return call(*args, **kwargs)
+    except ComplexResult as error:
+        raise no_gradient(name_of(function), str(error)) from None
+    finally:
+        state.for_complex = before
 
 
 def _call(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
@@ -155,7 +187,10 @@ _NUMBERS = frozenset((TracedArray, np.ndarray, float, int))
 def binary(ufunc: np.ufunc, a: ArrayLike, b: ArrayLike) -> Array:
     """An operator of two numbers; a traced array stands on at least one side."""
     if type(a) in _NUMBERS and type(b) in _NUMBERS:
-        return _pair(ufunc, _BINARY[ufunc], a, b)
+        try:
+            return _pair(ufunc, _BINARY[ufunc], a, b)
+        except ComplexResult:
+            return _for_complex(ufunc, _pair, ufunc, _BINARY[ufunc], a, b)
     return ufunc(a, b)
 
 
@@ -266,12 +301,14 @@ def _with_extremes(value: Array, before: Array, a: Any, indices: Array, b: Any) 
 
 def same(value: Array, x: TracedArray) -> Any:
     """A copy or cast of `x`, to which the derivative goes back as it is."""
-    return with_node(value, (x, lambda g: g))
+    return _for_complex(np.copy, with_node, value, (x, lambda g: g))
 
 
 def call_function(func: Function, args: Any, kwargs: Any) -> Any:
     """Call a function on arguments with traced arrays, by its rule. The result is copied into `out`."""
     rule = GRAD.rules.get(func)
+    if complexes[0] and func not in COMPLEX:
+        _require_real(func, args, kwargs)
     if rule is None:
         if func not in ZERO_GRADIENT:
             raise no_gradient(name_of(func))
@@ -282,7 +319,10 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
     if nestings[0]:
         args, kwargs = lifted((args, kwargs), level)
     try:
-        result = rule(*args, **kwargs)
+        try:
+            result = rule(*args, **kwargs)
+        except ComplexResult:
+            result = _for_complex(func, rule, *args, **kwargs)
     except NoRule as error:
         raise no_gradient(name_of(func), str(error) or "its rule is not for these arguments") from None
     target = out[0] if isinstance(out, tuple) else out  # of one result: ufuncs are not called here

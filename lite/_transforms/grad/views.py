@@ -21,7 +21,8 @@ class View:
     """What makes a traced array a view.
 
     Attributes:
-        whole: the array that it is a view of, which is no view itself.
+        whole: the array that it is a view of, which is no view itself; None of real and imaginary parts,
+            which cannot be written to.
         places: for each element the number of that of the whole, in row-major order; None until needed.
         layout: where it starts in the memory of the whole, its strides and those of the whole, in bytes; None
             until needed, and where that memory is not one block.
@@ -29,7 +30,7 @@ class View:
 
     __slots__ = ("layout", "places", "whole")
 
-    def __init__(self, whole: TracedArray) -> None:
+    def __init__(self, whole: Any) -> None:
         self.whole = whole
         self.places: Any = None
         self.layout: Any = None
@@ -55,6 +56,8 @@ def remember(new: TracedArray, source: TracedArray) -> None:
     if type(source.alias) is View:
         whole = source.alias.whole
         new.alias = View(whole)
+        if whole is None:
+            return
         if source.alias.places is not None and not _shares(source.value, whole.value):
             new.alias.places = source.alias.places.reshape(-1)[_places(new.value, source.value)]
     else:

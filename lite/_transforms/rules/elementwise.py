@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike
 from lite._arrays import formulas
 from lite._arrays.special import bessel_ratio
 from lite._arrays.types import Array, DtypeLike, Function, HostArray, Operand
-from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
+from lite._transforms.grad.array import TracedArray
+from lite._transforms.grad.tape import Vjp, holds_traced, unbroadcast, value_of, with_node
+from lite._transforms.grad.views import View
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.operators import unary
@@ -24,7 +26,7 @@ from lite._transforms.vmap.ufuncs import elementwise
 ZERO_GRADIENT.update((np.isreal, np.iscomplex, np.isposinf, np.isneginf, np.round, np.around, np.fix))
 ZERO_GRADIENT.update((np.isclose, np.array_equal, np.array_equiv, np.shares_memory, np.may_share_memory))
 ZERO_GRADIENT.update((np.result_type, np.can_cast, np.min_scalar_type, np.common_type))
-ZERO_GRADIENT.update((np.iscomplexobj, np.isrealobj, np.imag, np.angle))  # of real numbers: angles of 0 or pi
+ZERO_GRADIENT.update((np.iscomplexobj, np.isrealobj))
 _NO_VALUE = default(np.clip, "a_min")
 
 
@@ -38,7 +40,33 @@ def _vmap_of_elements(function: Function, level: Level, x: BatchedArray, *args: 
     return level.wrap(function(x.value, *args, **kwargs))
 
 
+def _part(value: Array, z: Any, vjp: Vjp) -> Any:
+    out = with_node(value.copy(), (z, vjp))
+    if isinstance(out, TracedArray):
+        out.alias = View(None)
+    return out
+
+
 @GRAD.rule(np.real)
+def _grad_real(val: Any) -> Any:
+    held = value_of(val)
+    return val if held.dtype.kind != "c" else _part(np.real(held), val, lambda g: g)
+
+
+@GRAD.rule(np.imag)
+def _grad_imag(val: Any) -> Any:
+    held = value_of(val)
+    return np.imag(held) if held.dtype.kind != "c" else _part(np.imag(held), val, lambda g: g * -1j)
+
+
+@GRAD.rule(np.angle)
+def _grad_angle(z: Any, deg: bool = False) -> Any:
+    if value_of(z).dtype.kind != "c":
+        return np.angle(value_of(z), deg)  # of real numbers: 0 or pi
+    angle = np.arctan2(np.imag(z), np.real(z))
+    return np.degrees(angle) if deg else angle
+
+
 @ONNX.composed(np.real, np.asarray, np.ascontiguousarray, np.real_if_close)
 def _itself(val: ArrayLike, *args: Any, **kwargs: Any) -> Any:
     return val

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, Function
 from lite._transforms.grad.array import TracedArray
-from lite._transforms.grad.tape import with_node
+from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.registry import GRAD, ONNX, ZERO_GRADIENT
 
 Formula = Function
@@ -193,6 +193,10 @@ def _power_exponent(g: Array, a: Array, b: Array, y: Array) -> Array:
     return g * np.where(zero & (b >= 0), 0, y * np.log(np.where(zero, 1, a)))
 
 
+def _direction(x: Array, y: Array) -> Array:
+    return np.conjugate(x) / np.where(y == 0, 1, y)
+
+
 def _itself(x: Array) -> Array:
     return x.copy()
 
@@ -210,7 +214,8 @@ UFUNCS: dict[Any, Row] = {
     np.cbrt: Row(lambda x: np.sign(x) * np.abs(x) ** (1 / 3), lambda x, y: 1 / (3 * y * y)),
     np.square: Row(lambda x: x * x, lambda x, y: 2 * x),
     np.reciprocal: Row("Reciprocal", lambda x, y: -y * y),
-    **dict.fromkeys((np.absolute, np.fabs), Row("Abs", lambda x, y: np.sign(x))),
+    np.absolute: Row("Abs", lambda x, y: np.sign(x) if x.dtype.kind != "c" else _direction(x, y)),
+    np.fabs: Row("Abs", lambda x, y: np.sign(x)),
     np.sin: Row("Sin", lambda x, y: np.cos(x)),
     np.cos: Row("Cos", lambda x, y: -np.sin(x)),
     np.tan: Row("Tan", lambda x, y: 1 + y * y),
@@ -300,6 +305,13 @@ METHODS: dict[tuple[np.ufunc, str], Function] = {
     (np.multiply, "accumulate"): np.cumprod, (np.maximum, "reduce"): np.max, (np.minimum, "reduce"): np.min,
     (np.logical_and, "reduce"): np.all, (np.logical_or, "reduce"): np.any,
 }  # fmt: skip
+
+
+@GRAD.rule(np.conjugate)
+def _grad_conjugate(x: Array) -> Array:
+    return with_node(np.conjugate(value_of(x)), (x, np.conjugate))
+
+
 ZERO_GRADIENT.update(ufunc for ufunc, row in UFUNCS.items() if not row.derivatives)
 
 

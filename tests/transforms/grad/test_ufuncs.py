@@ -127,9 +127,7 @@ def test_what_has_no_rule_is_named() -> None:
         raises(NotImplementedError, message, lite.grad(call), np.ones(2))
 
 
-def test_complex_numbers_are_refused() -> None:
-    with pytest.raises(TypeError, match="no derivatives of complex numbers"):
-        lite.grad(lambda x: np.abs(x * 1j).sum())(np.ones(2))
+def test_arguments_are_real() -> None:
     with pytest.raises(TypeError, match=r"argument 0 of <lambda> is complex \(complex128\)"):
         lite.grad(lambda x: x)(np.ones(2) * 1j)
 

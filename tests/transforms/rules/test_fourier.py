@@ -1,7 +1,10 @@
 """Rules of `numpy.fft`."""
 
+from typing import Any
+
 import numpy as np
-import pytest
+from helpers.cases import raises
+from helpers.central_differences import check_gradients
 from helpers.vmap_cases import Case, check_mapped, f, for_each
 
 import lite
@@ -19,8 +22,43 @@ def test_maps_equal_loops() -> None:
     for_each(check_mapped, VMAP_CASES)
 
 
-def test_fourier_transforms_are_refused_by_name() -> None:
-    for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fft2", "irfft2", "fftn", "rfftn"):
-        message = rf"numpy\.fft\.{name}: there are no derivatives of complex numbers"
-        with pytest.raises(NotImplementedError, match=message):
-            lite.grad(getattr(np.fft, name))(np.array([[1.0, 2.0]]))
+def parts(z: Any) -> Any:
+    return [np.real(z) ** 2, np.imag(z) ** 3, np.abs(z), np.angle(z * (1 + np.conjugate(z)))]
+
+
+def of_complex(name: str, **options: Any) -> Any:
+    """A Fourier transform of complex numbers that are computed from real ones, as real results."""
+    function = getattr(np.fft, name)
+    return lambda x: (
+        function(x + 1j * x**2, **options) ** 2 if "ir" in name else parts(function(x, **options))
+    )
+
+
+CASES: list[Case] = [
+    *(
+        (f"{name} {n} {norm}", of_complex(name, n=n, norm=norm, axis=0), (f(6, 2),))
+        for name in ("fft", "ifft", "rfft", "irfft")
+        for n, norm in ((None, None), (5, "ortho"), (8, "forward"), (7, "backward"))
+    ),
+    *((name, of_complex(name), (f(3, 4),)) for name in ("fft2", "ifftn", "rfftn", "irfft2")),
+    ("fftn, sizes", of_complex("fftn", s=(2, 5), axes=(1, 0)), (f(3, 4),)),
+    ("filter", lambda x: np.fft.irfft(np.fft.rfft(x) * np.exp(-0.3j * np.arange(4)), 6), (f(6),)),
+]
+
+
+def test_derivatives() -> None:
+    for_each(check_gradients, CASES)
+
+
+def test_what_is_real_alone_is_refused_by_name() -> None:
+    x = np.array([[1.0, 2.0]])
+    for name, call in {
+        r"fft\.hfft": np.fft.hfft,
+        "var": lambda x: np.var(x * 1j),
+        "max": lambda x: np.max(np.fft.fft(x)),
+        r"linalg\.solve": lambda x: np.linalg.solve(np.eye(2), np.fft.fft(x).T),
+        "multiply": lambda x: np.abs(np.multiply.accumulate(x * 1j)),
+    }.items():
+        raises(NotImplementedError, rf"numpy\.{name}", lite.grad(call), x)
+    raises(NotImplementedError, "copy", lite.grad(lambda x: (x * 1j).real.fill(1.0)), x)
+    raises(TypeError, "must be real", lite.grad(lambda x: np.fft.fft(x).sum()), x)
