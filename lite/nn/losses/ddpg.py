@@ -20,7 +20,6 @@ from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.entries import detached
-from lite.specs.arrays import Bounded
 from lite.specs.composite import Composite
 
 
@@ -306,6 +305,6 @@ def _bounds_of(spec: Any, key: NestedKey) -> tuple[Any, Any]:
         *node, _ = require_path(key)
         batch = (spec[tuple(node)] if node else spec).shape
         spec = spec[key][(0,) * len(batch)] if batch else spec[key]
-    if not isinstance(spec, Bounded):
+    if not (hasattr(spec, "low") and hasattr(spec, "high")):  # gymnasium's Box has them, too
         raise ValueError(f"action_spec must be a Bounded, or a Composite with one at {key!r}, got {spec!r}.")
     return spec.low, spec.high
