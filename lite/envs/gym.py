@@ -122,10 +122,8 @@ class GymWrapper(EnvWrapper):
         # One array each, which most environments have, needs no search by key.
         self._flat = all(isinstance(part.key, str) for part in self._observations)
         batch = environments.batch
-        self.observation_spec, self.action_spec = (
-            specs_of_batch(((part.key, part.spec) for part in parts), batch)
-            for parts in (self._observations, self._actions)
-        )
+        self.observation_spec = specs_of_batch(((x.key, x.spec) for x in self._observations), batch)
+        self.action_spec = specs_of_batch(((x.key, x.spec) for x in self._actions), batch)
         self.reward_spec = Unbounded((*batch, 1), dtype=np.float32)
         self.done_spec = flags_of_batch(batch)
 
@@ -135,12 +133,9 @@ class GymWrapper(EnvWrapper):
         mask = None if tensordict is None else tensordict.get("_reset", None)
         try:
             if mask is None or mask.all():
-                started = self._started
-                self._started = None
-                if mask is not None and started is not None and started.all():
-                    arrays = self._present
-                else:
-                    arrays = self.environments.reset(**kwargs)
+                started, self._started = self._started, None
+                restarted = mask is not None and started is not None and started.all()
+                arrays = self._present if restarted else self.environments.reset(**kwargs)
             else:
                 arrays = self._reset_some(mask.reshape(self.batch_size))
         except Fault as fault:
@@ -210,13 +205,8 @@ class GymWrapper(EnvWrapper):
 
     def _recorded(self, tensordict: Any, actions: Any, policy: Any, max_steps: int, stop: bool) -> Any:
         alone = not self.batch_size and self.frame_skip == 1 and self._flat and len(self._actions) == 1
-        if (
-            not alone
-            or self._readers
-            or self.run_type_checks
-            or type(self) not in (GymWrapper, GymEnv)
-            or type(tensordict) is not TensorDict
-        ):
+        known = type(self) in (GymWrapper, GymEnv) and type(tensordict) is TensorDict
+        if not (alone and known) or self._readers or self.run_type_checks:
             return None
         action, observed = self._actions[0], {part.key for part in self._observations}
         if not tensordict._data.keys() <= observed | set(FLAGS) or not isinstance(action.key, str):
