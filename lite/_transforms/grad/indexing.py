@@ -83,6 +83,8 @@ def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
         inner.rules.set_index(x, index, new)  # which says that the elements of a map share x
     if nestings[0]:
         new = lifted(new, x.level)
+    if type(new) is TracedArray and x.dtype.kind == "c" != new.dtype.kind:
+        new = new.astype(x.dtype)
     index = values_of(index)
     value = value_of(new)
     if isinstance(x.value, np.generic):

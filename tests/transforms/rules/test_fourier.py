@@ -34,6 +34,13 @@ def of_complex(name: str, **options: Any) -> Any:
     )
 
 
+def written_between(x: Any) -> Any:
+    z = np.zeros_like(x, dtype=complex)
+    z[1:] = x[1:]
+    z[0] = x[0] * 1j
+    return parts(np.fft.fft(z))
+
+
 CASES: list[Case] = [
     *(
         (f"{name} {n} {norm}", of_complex(name, n=n, norm=norm, axis=0), (f(6, 2),))
@@ -41,6 +48,7 @@ CASES: list[Case] = [
         for n, norm in ((None, None), (5, "ortho"), (8, "forward"), (7, "backward"))
     ),
     *((name, of_complex(name), (f(3, 4),)) for name in ("fft2", "ifftn", "rfftn", "irfft2")),
+    ("a write", written_between, (f(4),)),
     ("fftn, sizes", of_complex("fftn", s=(2, 5), axes=(1, 0)), (f(3, 4),)),
     ("filter", lambda x: np.fft.irfft(np.fft.rfft(x) * np.exp(-0.3j * np.arange(4)), 6), (f(6),)),
 ]
