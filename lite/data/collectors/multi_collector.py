@@ -33,7 +33,7 @@ class _Worker(PipedProcess):
         index: its number.
         weights: those that it has not got yet.
         batch: the memory that it writes to.
-        collects: whether a batch was asked for that was not taken yet.
+        collects: the number of batches, and 1, when one was asked for that was not taken yet; 0 without one.
         early: a batch that was answered before it was wanted, as a tuple of one.
     """
 
@@ -42,7 +42,7 @@ class _Worker(PipedProcess):
         self.index = index
         self.weights: Any = None
         self.batch: Any = None
-        self.collects = False
+        self.collects = 0
         self.early: tuple[Any] | None = None
 
     def take_weights(self) -> Any:
@@ -298,7 +298,6 @@ class MultiCollector(BackgroundCollector):
                 self._batch_of(worker)  # of before
         if isinstance(self.policy, Module) and (strict or "policy_state_dict" in states[0]):
             self.policy.load_state_dict(states[0]["policy_state_dict"], strict=strict)
-            worker.weights = None
         self._frames, self._iter, self.policy_version = numbers
         for worker in self._workers:
             worker.weights = None
@@ -319,12 +318,12 @@ class MultiCollector(BackgroundCollector):
     def _ask(self, worker: _Worker) -> None:
         with contextlib.suppress(OSError):  # where the process has ended, the answer says so
             worker.connection.send(("next", worker.take_weights()))
-        worker.collects = True
+        worker.collects = self._iter + 1
 
     def _batch_of(self, worker: _Worker) -> Any:
         """The batch of a process, in the memory that it writes to."""
         (answer,) = worker.early or (self._answer(worker),)
-        worker.early, worker.collects = None, False
+        worker.early, worker.collects = None, 0
         if answer is not None:
             worker.batch = answer
         return worker.batch
@@ -438,7 +437,8 @@ class MultiAsyncCollector(MultiCollector):
         for worker in self._workers:
             if not worker.collects:
                 self._ask(worker)
-        done = next((worker for worker in self._workers if worker.early), None)
+        early = (worker for worker in self._workers if worker.early)  # that of all, after a `state_dict`
+        done = min(early, key=lambda worker: worker.collects, default=None)
         if done is None:
             ready = multiprocessing.connection.wait([worker.connection for worker in self._workers])
             done = next(worker for worker in self._workers if worker.connection is ready[0])

@@ -94,6 +94,18 @@ def test_a_state_goes_on_where_it_was():
             resumed.load_state_dict({"frames": 0, "iter": 0, "policy_version": 0})
 
 
+def test_each_process_has_its_turn_where_a_state_is_taken_after_each_batch():
+    limits = [{"limit": 1}, {"limit": 2}, {"limit": 3}]
+    collector = MultiAsyncCollector(
+        CountingEnv, Constant(), num_workers=3, create_env_kwargs=limits, frames_per_batch=4, total_frames=36
+    )
+    found = []
+    for batch in collector:
+        found.append(batch["observation"].max())
+        collector.state_dict()  # waits for the batches of all
+    assert all(set(found[i : i + 3]) == {0, 1, 2} for i in (1, 4)), found
+
+
 @pytest.mark.depth
 def test_the_first_that_is_ready(capsys):
     stored = []
