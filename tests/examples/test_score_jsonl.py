@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from examples.score_jsonl import as_messages, score_file, summary, written
 from helpers.models.real_models import MODELS
-from helpers.models.responses import FILE, write
+from helpers.models.response_files import FILE, write
 
 from lite.cli import main
 

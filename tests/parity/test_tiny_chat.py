@@ -8,7 +8,7 @@ import torch
 import transformers
 from examples.score_jsonl import as_messages, score_file, summary, written
 from helpers.models.real_models import MODELS
-from helpers.models.responses import FILE, write
+from helpers.models.response_files import FILE, write
 
 from lite.models import embedded_model_path
 from lite.models.tiny_chat.tasks import make_problem

@@ -447,9 +447,7 @@ def _chosen(graph: OperationGraph, names: Sequence[str] | None) -> OperationGrap
     inside = {name for node in graph.nodes for name in node.outputs} | graph.weights.keys()
     unknown = [name for name in names or () if name not in by_name and name not in inside]
     if unknown:
-        raise ValueError(
-            f"outputs has {unknown}; the graph has {list(by_name)}, and the values inside of it."
-        )
+        raise ValueError(f"outputs has {unknown}; the graph has {list(by_name)}, and values inside of it.")
     chosen = by_name if names is None else dict.fromkeys(names)
     outputs = tuple(by_name.get(name) or Value(name, 0, None) for name in chosen)
     needed = {x.name for x in outputs}
