@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from helpers import hanging
 from helpers.cases import each_case, raises
+from helpers.compared import assert_same
+
+from lite import TensorDict, lazy_stack
 
 
 def test_every_case_runs_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,3 +81,28 @@ def test_the_time_of_a_test_is_counted(monkeypatch, request):
     hanging.pytest_exception_interact()
     hanging.pytest_runtest_protocol(request.node)
     assert len(counted) == 4
+
+
+X = np.arange(3.0)
+
+
+@each_case(
+    "other",
+    [
+        TensorDict(a=X, t="x", n=TensorDict(b=X)),
+        TensorDict(a=X, t="y", n=TensorDict(b=X, batch_size=[3])),
+        TensorDict(a=X, n=TensorDict(b=X, batch_size=[3])),
+        TensorDict(a=X, t="x", n=TensorDict(b=X, batch_size=[3]), m=TensorDict()),
+        TensorDict(a=X, t="x", n=TensorDict(b=X, batch_size=[3], names=["time"])),
+        TensorDict(a=np.float64(0), t="x", n=TensorDict(b=X, batch_size=[3])),
+        TensorDict(a=X.astype("f4"), t="x", n=TensorDict(b=X, batch_size=[3])),
+    ],
+)
+def test_trees_that_differ_are_not_the_same(other: TensorDict) -> None:
+    td = TensorDict(a=X, t="x", n=TensorDict(b=X, batch_size=[3]))
+    assert_same([td, lazy_stack([td, td])], [td.clone(), lazy_stack([td, td]).contiguous()], strict=True)
+    for options in ({}, {"atol": 9.0}):
+        for one, two in ((td, other), (other, td)):
+            raises(AssertionError, "", assert_same, [one, one], [one, two], strict=True, **options)
+    raises(ValueError, "argument", assert_same, [td], [td, td])
+    raises(AssertionError, "", assert_same, [X * 0], [0.0])

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from lite import is_non_tensor
+
 
 def on_both(
     compare: Callable[[Callable[..., Any]], Any], given: int = 1
@@ -43,14 +45,15 @@ def assert_same_entries(ours: Any, theirs: Any, rtol: float = 1e-5) -> None:
 def assert_same(
     got: Any, expected: Any, rtol: float = 0.0, atol: float = 0.0, strict: bool = False, where: str = ""
 ) -> None:
-    """Two trees have the same keys and lengths, and the same or close arrays, of the same dtypes if `strict`.
+    """Two trees have the same keys, lengths, shapes, and equal or close values; if `strict`, the same dtypes.
 
-    A tree is an array, or a TensorDict, a dict or an iterable of trees. Batch sizes are the same, too.
+    A tree is an array or an object, or a TensorDict, a dict or an iterable of trees. Batch sizes and names of
+    dimensions are the same, too, of each node.
     """
-    options = {"rtol": rtol, "atol": atol, "strict": strict}
+    options: dict[str, Any] = {"rtol": rtol, "atol": atol, "strict": strict}
     if hasattr(expected, "batch_size"):
-        assert got.batch_size == expected.batch_size, where
-        got, expected = (dict(td.items(True, True)) for td in (got, expected))
+        assert (got.batch_size, got.names) == (expected.batch_size, expected.names), where
+        got, expected = (td.tolist() if is_non_tensor(td) else dict(td.items()) for td in (got, expected))
     if isinstance(expected, dict):
         assert got.keys() == expected.keys(), where
         for key, value in expected.items():
@@ -58,7 +61,9 @@ def assert_same(
     elif isinstance(expected, Iterable) and not hasattr(expected, "dtype") and not isinstance(expected, str):
         for i, (one, other) in enumerate(zip(got, expected, strict=True)):
             assert_same(one, other, **options, where=f"{where}[{i}]")
-    elif rtol or atol:
-        np.testing.assert_allclose(got, expected, rtol, atol, err_msg=where, strict=strict)
     else:
-        np.testing.assert_array_equal(got, expected, err_msg=where, strict=strict)
+        assert np.shape(got) == np.shape(expected), where  # NumPy takes a number for an array of it
+        if (rtol or atol) and not isinstance(expected, str):
+            np.testing.assert_allclose(got, expected, rtol, atol, err_msg=where, strict=strict)
+        else:
+            np.testing.assert_array_equal(got, expected, err_msg=where, strict=strict)
