@@ -88,8 +88,10 @@ def test_for_the_process() -> None:
 def test_a_block_inside_itself() -> None:
     setting = Setting("test", 1)
     two = scoped(setting)(2)
-    with two, two:
-        assert setting.get() == 2
+    with two, scoped(setting)(3):
+        with two:
+            assert setting.get() == 2
+        assert setting.get() == 3
     assert setting.get() == 1
 
 
@@ -126,7 +128,9 @@ def test_a_block_that_ends_in_another_context() -> None:
 
     generator = steps()
     assert contextvars.copy_context().run(next, generator) == 2
-    assert list(generator) == []
+    with scoped(setting)(3):
+        assert list(generator) == []
+        assert setting.get() == 3
     assert setting.get() == 1
 
 
@@ -172,9 +176,8 @@ def test_steps_of_decorated_coroutines() -> None:
             await asyncio.sleep(0)
             yield setting.get()
             yield 0
-        except KeyError:
+        finally:
             ended.append(setting.get())
-            raise
 
     seen: list[int] = []
 
@@ -182,11 +185,14 @@ def test_steps_of_decorated_coroutines() -> None:
         seen.extend([await waits(), setting.get()])
         seen.extend([value async for value in steps()])
         seen.append(setting.get())
+        async with contextlib.aclosing(steps()) as closed:
+            seen.append(await anext(closed))
+        seen.extend(ended)
         async with contextlib.asynccontextmanager(steps)():
             raise KeyError
 
     raises(KeyError, "", asyncio.run, keeps())
-    assert (seen, ended) == ([2, 1, 2, 0, 1], [2])
+    assert (seen, ended) == ([2, 1, 2, 0, 1, 2, 2, 2], [2, 2, 2])
 
 
 def lists(kind: str) -> Any:
