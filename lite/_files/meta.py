@@ -75,9 +75,10 @@ class damaged:
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if not isinstance(error, self.errors) or (
-            isinstance(error, ValueError) and str(self.where) in str(error)
-        ):
+        if not isinstance(error, self.errors):
+            return
+        named = rf"(^|\s){re.escape(str(self.where))}([\s/\\:.,]|$)"  # short names are parts of other words
+        if isinstance(error, ValueError) and re.search(named, str(error)):
             return
         raise ValueError(f"{self.where} is damaged or foreign: {error}") from error
 

@@ -29,6 +29,24 @@ def test_what_is_no_object_is_damaged(text: bytes) -> None:
     raises(ValueError, "here is damaged or foreign", lambda: meta.loads(text, "here"))
 
 
+@each_case(
+    "text, named",
+    [
+        ("hats have no shape", False),
+        ("'a/b' is no list", False),
+        ("a is damaged or foreign", True),
+        ("refusing to follow a link of a/b", True),
+        ("there is no a", True),
+    ],
+)
+def test_errors_that_name_the_file_stay_as_they_are(text: str, named: bool) -> None:
+    def failing() -> None:
+        with meta.damaged("a", ValueError):
+            raise ValueError(text)
+
+    raises(ValueError, f"^{text}$" if named else f"^a is damaged or foreign: {text}$", failing)
+
+
 def test_an_entry_with_the_name_of_the_extension() -> None:
     assert list(meta.split({"_lite": {"type": "T"}, "shape": []}, "here")[0]) == ["_lite"]
 
