@@ -163,7 +163,7 @@ class PettingZooWrapper(EnvWrapper):
         specs = {kind: Composite() for kind in ("observation", "action", "reward")}
         done_spec = flags_of_batch(())
         for group, names in self.group_map.items():
-            told = [_readable(infos[name]) for name in names]
+            told = [_readable(infos.get(name, {})) for name in names]
             keys = [key for key in told[0] if all(key in info for info in told)]
             try:
                 observed: Any = stacked([self._observed[name].spec(()) for name in names])
@@ -175,7 +175,7 @@ class PettingZooWrapper(EnvWrapper):
                 raise ValueError(
                     f"group_map must part the agents of {group!r}, which differ: {error}"
                 ) from None
-            if all(_mask_of(observations.get(name), infos[name]) is not None for name in names):
+            if all(_mask_of(observations.get(name), infos.get(name)) is not None for name in names):
                 shape = acted["action"].to_one_hot_spec().shape
                 observed["action_mask"] = Categorical(2, shape, dtype=np.bool_)
             if self.use_mask:

@@ -165,6 +165,16 @@ def test_loops_take_them(make: Any) -> None:
     assert all(batch.shape == (30,) and batch["next", "done"].any() for batch in batches)
 
 
+def test_an_environment_may_tell_nothing_beside_its_observations() -> None:
+    class Silent(Dying):
+        def _infos(self) -> dict[str, Any]:
+            return {}
+
+    env = PettingZooWrapper(Silent(), use_mask=True)
+    check_env_specs(env)
+    assert ("cat", "info") not in env.rollout(2).keys(True)
+
+
 def test_seeds_reach_the_environment_and_its_attributes_are_read() -> None:
     env = PettingZooWrapper(Dying(), use_mask=True, seed=3)
     assert env._env.seed == 3
