@@ -149,7 +149,7 @@ class BackgroundCollector(BatchIterator):
             close_env: leave environments of this process open if False.
 
         Raises:
-            BaseException: whatever the thread failed with, which is printed when it does.
+            BaseException: whatever the thread failed with, which is printed at once, unless the program ends.
         """
         self._stopped = True
         if self._thread is not None:
@@ -166,7 +166,9 @@ class BackgroundCollector(BatchIterator):
                     return
         except BaseException as error:
             self._failure = error
-            traceback.print_exc()  # at once, as a loop that waits for frames asks for none of it
+            # At once, as a loop that waits for frames asks for none of it; not where the program ends.
+            if threading.main_thread().is_alive():
+                traceback.print_exc()
 
 
 def _follower(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:

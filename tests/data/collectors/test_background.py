@@ -1,5 +1,6 @@
 """Collectors that a thread iterates over."""
 
+import threading
 import time
 
 import numpy as np
@@ -107,6 +108,15 @@ def test_failures(capsys):
     assert "RuntimeError: the wheel came off" in capsys.readouterr().err  # for who waits for frames
     raises(RuntimeError, "the wheel came off", collector.async_shutdown)
     assert collector.closed
+
+
+def test_the_end_of_the_program_is_no_failure(capsys, monkeypatch):
+    monkeypatch.setattr(threading, "main_thread", threading.Thread)  # one that is not alive
+    collector = Collector(failing, frames_per_batch=6, replay_buffer=ReplayBuffer())
+    collector.start()
+    waited_for(lambda: not collector.is_running())
+    assert not capsys.readouterr().err
+    raises(RuntimeError, "the wheel came off", collector.async_shutdown)
 
 
 def test_the_environment_stays_open():
