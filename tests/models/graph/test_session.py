@@ -250,6 +250,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 def test_the_end_of_the_program_waits_for_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "_ending", [])
+    monkeypatch.setattr(session, "_running", set())  # without threads that other tests left
     begun, may_end, ended = threading.Event(), threading.Event(), []
 
     def run(result: int) -> int:
