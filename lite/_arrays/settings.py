@@ -66,9 +66,10 @@ class Setting(Generic[T]):
         # Not by a token of the variable: threads may share the owner, and a server may end a generator
         # in another context than it began in, where there is nothing to undo.
         entered = self.local.get()
-        last = max((i for i, (one, _) in enumerate(entered) if one is owner), default=None)
-        if last is not None:
-            self.local.set(entered[:last] + entered[last + 1 :])
+        for last in range(len(entered) - 1, -1, -1):
+            if entered[last][0] is owner:
+                self.local.set(entered[:last] + entered[last + 1 :])
+                break
 
 
 class Scoped(Generic[T]):

@@ -97,8 +97,9 @@ COMPLEX: frozenset[Any] = frozenset(
         *(np.absolute, np.add, np.conjugate, np.divide, np.multiply, np.negative, np.positive, np.subtract),
         *(np.exp, np.log, np.power, np.reciprocal, np.sqrt, np.square),
         *(np.cos, np.cosh, np.sin, np.sinh, np.tan, np.tanh),
-        *(np.equal, np.isfinite, np.isinf, np.isnan, np.not_equal, np.iscomplexobj, np.isrealobj),
-        *(np.angle, np.copy, np.imag, np.real, np.ndim, np.shape, np.size, np.zeros_like, np.ones_like),
+        *(np.equal, np.isfinite, np.isinf, np.isnan, np.not_equal),
+        *(np.allclose, np.angle, np.copy, np.imag, np.real),
+        *(np.empty_like, np.full_like, np.ones_like, np.zeros_like),
         *(
             np.broadcast_to,
             np.expand_dims,

@@ -307,7 +307,7 @@ def same(value: Array, x: TracedArray) -> Any:
 def call_function(func: Function, args: Any, kwargs: Any) -> Any:
     """Call a function on arguments with traced arrays, by its rule. The result is copied into `out`."""
     rule = GRAD.rules.get(func)
-    if complexes[0] and func not in COMPLEX:
+    if complexes[0] and func not in COMPLEX and func not in ZERO_GRADIENT:
         _require_real(func, args, kwargs)
     if rule is None:
         if func not in ZERO_GRADIENT:

@@ -125,9 +125,7 @@ def _shorter(
     if op not in ("Mul", "Max", "Add"):
         return None
     for one, x in (arrays, arrays[::-1]):
-        if (
-            op == "Add"
-        ):  # which onnxruntime 1.31 takes out of the graph, with its result, if both are constants
+        if op == "Add":  # of two constants onnxruntime 1.31 takes it out of the graph, with its result
             if x.shape == shape and graph.is_zero(x) and graph.is_zero(one):
                 return x.copy()
         elif op == "Mul":

@@ -59,9 +59,8 @@ def _grad_transforms(function: Any, *args: Any, **kwargs: Any) -> Array:
     a, sizes, axes = bound["a"], bound.get("s"), bound.get("axes", default(function, "axes"))
     if axes is None:
         axes = range(a.ndim) if sizes is None else range(-len(sizes), 0)
-    steps = [
-        (None if n == -1 else n, axis) for n, axis in zip(sizes or [None] * len(axes), axes, strict=True)
-    ]
+    sizes = [None] * len(axes) if sizes is None else sizes
+    steps = [(None if n == -1 else n, axis) for n, axis in zip(sizes, axes, strict=True)]
     name, norm = function.__name__, bound.get("norm")
     if name.startswith("rfft"):
         a = fft.rfft(a, *steps.pop(), norm)

@@ -479,8 +479,7 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
     """Weights that do not learn unless they are named: those of `_FIXED`, masks, rotations, and factors.
 
     Exporters write causal masks, rotary frequencies, factors of attention and what is added below the root of
-    a norm as initializers, as they do weights; and tables of waves and slopes, which are known by their
-    numbers alone.
+    a norm as weights; and tables of waves and slopes, which are known by their numbers alone.
     """
     found = _used(graph, _FIXED) | _rotations(graph)
     for name in _used(graph, _MASKED) & graph.weights.keys():
@@ -545,10 +544,9 @@ def _are_waves(array: NDArray[Any]) -> bool:
     large = np.abs(middle) > 0.5 * top
     ratios = np.ma.masked_where(~large, sums / np.where(large, middle, 1))
     factors = np.ma.median(ratios, 0).filled(2)  # type: ignore[no-untyped-call]
-    if factors.min() > 1.99:  # straight lines, such as centres at equal distances, which may learn
-        return False
     precision = 1e-3 if array.itemsize > 2 else 1e-2
-    return bool((np.abs(sums - factors * middle) <= precision * top).all(1).mean() >= 0.9)
+    fits = (np.abs(sums - factors * middle) <= precision * top).all(1) & large.any(1)
+    return bool(factors.min() <= 1.99 and fits.mean() >= 0.9)  # straight lines, as of centres, may learn
 
 
 def _are_slopes(array: NDArray[Any]) -> bool:

@@ -192,6 +192,21 @@ def test_a_decorated_coroutine_leaves_other_tasks_alone() -> None:
     assert seen == ["ndarray", "TracedArray"]
 
 
+def test_a_generator_that_another_thread_ends() -> None:
+    """As a server does with one that streams; there is nothing to undo in that thread."""
+
+    def streams() -> Any:
+        with lite.no_grad():
+            yield 1
+
+    steps = streams()
+    thread = threading.Thread(target=lambda: next(steps))
+    thread.start()
+    thread.join()
+    assert list(steps) == []
+    assert type(lite.grad(lambda x: (x * x).sum())(np.ones(2))) is np.ndarray
+
+
 def test_an_error_leaves_the_state_as_it_was() -> None:
     with pytest.raises(KeyError), lite.enable_grad():
         raise KeyError

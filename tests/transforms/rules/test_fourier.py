@@ -70,3 +70,19 @@ def test_what_is_real_alone_is_refused_by_name() -> None:
         raises(NotImplementedError, rf"numpy\.{name}", lite.grad(call), x)
     raises(NotImplementedError, "copy", lite.grad(lambda x: (x * 1j).real.fill(1.0)), x)
     raises(TypeError, "must be real", lite.grad(lambda x: np.fft.fft(x).sum()), x)
+
+
+def test_what_has_no_gradient_takes_complex_numbers() -> None:
+    """Also when rules are asked whether they are for them: once a gradient has met complex numbers."""
+    x = np.array([1.0, 2.0])
+    np.testing.assert_allclose(lite.grad(lambda x: (np.abs(x * 1j) ** 2).sum())(x), 2 * x)
+    for call in (np.isclose, np.allclose, np.array_equal):
+        np.testing.assert_array_equal(lite.grad(lambda x, call=call: (x * call(x, x * 1j)).sum())(x), 0)
+    alike = lite.grad(lambda x: (x * np.iscomplex(x * 1j) * np.full_like(x * 1j, 3).real).sum())
+    np.testing.assert_array_equal(alike(x), 3)
+
+
+def test_sizes_may_be_an_array() -> None:
+    x = np.ones((2, 3))
+    loss = lite.grad(lambda x, s: (np.abs(np.fft.fft2(x, s)) ** 2).sum())
+    np.testing.assert_allclose(loss(x, np.array([4, 4])), 32)
