@@ -828,13 +828,14 @@ class OnnxDecoder:
         name = self.adapter if self._of_threads else self._chosen
         if name == self._adapter:
             return
-        rows, cache = self.num_rows, self._others.pop(name, None)
+        rows, others = self.num_rows, dict(self._others)  # a copy, as `lengths` may walk through it meanwhile
+        cache = others.pop(name, None)
         if cache is None:
             cache = self._new_cache(name, rows)
         cache.resize(rows)
         if self._cache.lengths.any():  # an empty one is not kept, as its buffers may be large
-            self._others[self._adapter] = self._cache
-        self._adapter, self._cache = name, cache
+            others[self._adapter] = self._cache
+        self._adapter, self._cache, self._others = name, cache, others
 
     def _new_cache(self, adapter: str | None, rows: int) -> KVCache:
         graph, make, spec = self._adapted(adapter), CACHES[self.spec.padding], self.spec

@@ -116,6 +116,16 @@ def test_a_thread_has_an_adapter_of_its_own(decoder: OnnxDecoder) -> None:
     assert decoder.cache_bytes == 0
 
 
+def test_what_rows_hold_is_read_while_another_thread_takes_the_turn(decoder: OnnxDecoder) -> None:
+    for row, name in enumerate(ADAPTERS):
+        decoder.adapter = name
+        decoder.prefill(row, PROMPTS[0])
+    decoder.adapter = None
+    reading = iter(decoder._others.values())
+    decoder.adapter = "formal"
+    assert len(list(reading)) == 2
+
+
 @each_case("begin", [stream, generate_each])
 def test_what_is_begun_keeps_its_adapter(decoder: OnnxDecoder, begin: Any) -> None:
     def said(steps: Any, name: str | None) -> None:
