@@ -66,10 +66,11 @@ class Setting(Generic[T]):
         # Not by a token of the variable: threads may share the owner, and a server may end a generator
         # in another context than it began in, where there is nothing to undo.
         entered = self.local.get()
-        for last in range(len(entered) - 1, -1, -1):
-            if entered[last][0] is owner:
-                self.local.set(entered[:last] + entered[last + 1 :])
-                break
+        last = len(entered) - 1
+        while last >= 0 and entered[last][0] is not owner:
+            last -= 1
+        if last >= 0:
+            self.local.set(entered[:last] + entered[last + 1 :])
 
 
 class Scoped(Generic[T]):

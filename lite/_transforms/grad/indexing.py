@@ -78,7 +78,8 @@ def _reads_once(index: Any) -> bool:
 
 def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
     """`x[index] = new`."""
-    inner = innermost((index, new))
+    plain = type(new) is TracedArray and type(index) is slice
+    inner = None if plain else innermost((index, new))
     if inner is not None and type(inner) is not TracedArray and inner.level > x.level:
         inner.rules.set_index(x, index, new)  # which says that the elements of a map share x
     if nestings[0]:

@@ -35,8 +35,9 @@ class Mode:
         _set(*self._new)
 
     def __exit__(self, *error: object) -> None:
-        if state.before:  # there is nothing to undo in a thread that ends the generator of another one
-            _set(*state.before.pop())
+        before = state.before
+        if before:  # there is nothing to undo in a thread that ends the generator of another one
+            _set(*before.pop())
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state."""

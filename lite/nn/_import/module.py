@@ -488,10 +488,10 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
             found.add(name)
     numbers = _used(graph, _SCALED)
     roots = {x for node in graph.nodes if node.op == "Sqrt" for x in node.inputs}
+    products = {x for node in graph.nodes if node.op == "MatMul" for x in node.outputs}  # take a bias
     for node in graph.nodes:
-        if (node.op == "Add" and not roots.isdisjoint(node.outputs)) or (
-            node.op == "Where" and not found.isdisjoint(node.inputs[1:])
-        ):
+        root = node.op == "Add" and not roots.isdisjoint(node.outputs) and products.isdisjoint(node.inputs)
+        if root or (node.op == "Where" and not found.isdisjoint(node.inputs[1:])):
             numbers.update(node.inputs)
     for name in numbers & graph.weights.keys():
         if tuple(read_tensor(graph.weights[name].model, graph.weights[name].span).dims) == (1,):

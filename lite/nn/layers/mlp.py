@@ -165,10 +165,10 @@ def _hidden(depth: int | None, num_cells: Sequence[int] | int | None) -> list[in
     """Sizes of the hidden layers."""
     if num_cells is None:
         return [32] * (depth or 0)
-    if isinstance(num_cells, int):
+    if isinstance(num_cells, int | np.integer):
         if depth is None:
             raise RuntimeError("depth must be given when num_cells is one integer")
-        return [num_cells] * depth
+        return [int(num_cells)] * depth
     if not isinstance(num_cells, Iterable):
         raise TypeError(f"num_cells must be an integer, or one for each hidden layer, got {num_cells!r}")
     cells = list(num_cells)

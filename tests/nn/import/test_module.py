@@ -196,16 +196,26 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
         writer.node("Add", "", ["e", "chosen"], ["more"], {}),
         writer.node("Add", "", ["more", "epsilon"], ["f"], {}),
         writer.node("Sqrt", "", ["f"], ["g"], {}),
-        writer.node("Mul", "", ["g", "scale"], ["y"], {}),
+        writer.node("Mul", "", ["g", "scale"], ["h"], {}),
+        writer.node("MatMul", "", ["h", "head"], ["i"], {}),
+        writer.node("Add", "", ["i", "last"], ["j"], {}),
+        writer.node("Sqrt", "", ["j"], ["y"], {}),
     ]
     lowest = float(np.finfo(np.float32).min)
     numbers = {"factor": [0.5], "mask": [0.0, lowest, -np.inf], "bias": [-3.0], "scale": [1.0, 2.0, 3.0]}
-    numbers |= {"seen": [0.0], "offset": [1.0], "epsilon": [1e-6]}
+    numbers |= {
+        "seen": [0.0],
+        "offset": [1.0],
+        "epsilon": [1e-6],
+        "head": [[1.0], [2.0], [3.0]],
+        "last": [1.0],
+    }
     numbers["hidden"] = numbers["mask"]
     arrays = {name: np.array(x, np.float32) for name, x in numbers.items()}
     net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], arrays))
-    assert {name for name, p in net.named_parameters() if p.requires_grad} == {"bias", "offset", "scale"}
-    assert names_of(net) == ["bias", "epsilon", "factor", "hidden", "mask", "offset", "scale", "seen"]
+    learning = {name for name, p in net.named_parameters() if p.requires_grad}
+    assert learning == {"bias", "head", "last", "offset", "scale"}
+    assert set(names_of(net)) == learning | {"epsilon", "factor", "hidden", "mask", "seen"}
     net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], arrays), trainable=["factor"])
     assert {name for name, p in net.named_parameters() if p.requires_grad} == {"factor"}
 

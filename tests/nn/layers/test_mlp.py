@@ -21,7 +21,7 @@ def test_layers() -> None:
 
 
 def test_several_inputs_are_joined_and_outputs_shaped() -> None:
-    net = nn.MLP(3, (2, 4), depth=1, num_cells=5)
+    net = nn.MLP(3, (2, 4), depth=1, num_cells=np.int64(5))
     assert net(np.ones((7, 1), np.float32), np.ones((7, 2), np.float32)).shape == (7, 2, 4)
 
 
