@@ -114,6 +114,8 @@ def _slice(graph: Graph, x: GraphArray, axis: int, item: slice) -> GraphArray:
         count = len(range(begin, end, step))
         if (begin, count, step) == (0, size, 1):
             return x
+        if not count:  # the operator would take a beginning before the first number for the last one
+            begin = end = 0
         return graph.slice(x, axis, begin, -_FAR if end < 0 else end, step, count)
     cuts = (start, stop, abs(step)) != (None, None, 1)
     if cuts and graph.is_computed(size) and Size not in (type(start), type(stop)):

@@ -84,7 +84,8 @@ def _grad_linspace(
     else:
         out = start + (step * places if num > 1 else 0 * places)
     out = np.moveaxis(out, 0, axis)
-    out = out if dtype is None else out.astype(dtype)
+    if dtype is not None:
+        out = (np.floor(out) if np.dtype(dtype).kind in "iu" else out).astype(dtype)
     return (out, step) if retstep else out
 
 

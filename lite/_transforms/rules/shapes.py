@@ -397,6 +397,8 @@ def _onnx_windows(
     windows = window_shape if isinstance(window_shape, tuple | list) else (window_shape,)
     axes = normalize_axis_tuple(range(x.ndim) if axis is None else axis, x.ndim, allow_duplicate=True)
     for place, window in zip(axes, windows, strict=True):
+        if window < 0 or (graph.size(x.shape[place]) is None and window > x.shape[place]):
+            raise ValueError(f"the window {window} must be from 0 to the size {x.shape[place]}")
         places: Any = np.expand_dims(graph.range(x.shape[place] - window + 1), 1) + np.arange(window)
         x = np.moveaxis(np.take(x, places, place), place + 1, -1)
     return x

@@ -87,6 +87,7 @@ def test_like_others() -> None:
     )
     check_graph(lambda x: np.zeros_like(x, shape=(x.shape[0], 7)), x)
     check_graph(lambda x: np.full_like(x, x[0, 0]), x)
+    check_graph(lambda x: np.linspace(x, 9, 4, dtype=np.int64), x)
 
 
 def test_an_empty_one_is_filled() -> None:

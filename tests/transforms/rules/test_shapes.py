@@ -11,6 +11,8 @@ from helpers.graphs import numbers
 from helpers.rule_tests import of_rules
 from helpers.vmap_cases import check_mapped, f, for_each
 
+from lite import jit
+
 MODES = ("edge", "reflect", "symmetric", "wrap", "linear_ramp", "mean")
 CASES: list[Case] = [
     ("reshape", lambda x: np.reshape(x, (4, -1)), (f(2, 3, 4),)),
@@ -92,7 +94,10 @@ def test_arguments_that_do_not_fit_are_refused_as_numpy_does() -> None:
     x = np.zeros((2, 3))
     raises(ValueError, "axes don't match", lambda: grad_of(lambda x: np.transpose(x, (0,)), x))
     raises(ValueError, "start", lambda: grad_of(lambda x: np.rollaxis(x, 0, 4), x))
-    raises(ValueError, "window", grad_of, lambda x: np.lib.stride_tricks.sliding_window_view(x, 4, 1), x)
+    windows = np.lib.stride_tricks.sliding_window_view
+    for size in (4, -1):
+        raises(ValueError, "window", grad_of, lambda x, size=size: windows(x, size, 1), x)
+        raises(ValueError, "window", jit(lambda x, size=size: windows(x, size, 1)), x)
     raises(ValueError, "two dimensions", lambda: grad_of(np.diagonal, x[0]))
     with pytest.raises(ValueError, match="window_shape"):
         grad_of(lambda x: np.lib.stride_tricks.sliding_window_view(x, (1, 2, 1)), x)
