@@ -33,6 +33,7 @@ if TYPE_CHECKING:  # `delegate` adds its methods
 else:
     _Methods = TensorCollection
 
+_OPTIONS = frozenset(inspect.signature(TensorDict.update).parameters)
 _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
 
 
@@ -382,10 +383,10 @@ class TensorClass(_Methods):
         node = Container._as_node(source)
         keys = [] if source is None else (source.keys() if node is None else node._keys())
         fields = {name for name in kwargs if name in self._fields}
-        for path in [require_path(key) for key in keys]:
+        options = {name: value for name, value in kwargs.items() if name not in fields}
+        for path in [*(require_path(key) for key in keys), *((name,) for name in options.keys() - _OPTIONS)]:
             if path[0] not in self._fields:
                 raise self._unknown(path[0])
-        options = {name: value for name, value in kwargs.items() if name not in fields}
         self._tensordict.update(source if node is None else node, *args, **options)
         for name in fields:
             self.set(name, kwargs[name])

@@ -96,6 +96,7 @@ def test_get_and_set():
         lambda t: setattr(t, "other", 1),
         lambda t: t.set("other", 1),
         lambda t: t.update({"other": 1}),
+        lambda t: t.update(other=np.ones(2)),
         lambda t: t.set(("other", "x"), 1),
     ],
 )
