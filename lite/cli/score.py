@@ -134,7 +134,7 @@ def _check(record: Any, name: str, number: int) -> dict[str, Any]:
     raise ValueError(
         f"{where}expected an object with 'prompt' and 'response' strings, with 'messages' (role and content "
         "each) that end with an assistant turn or have a 'response' beside them, with 'prompt_ids' and "
-        "'response_ids', or with a 'text'."
+        f"'response_ids', or with a 'text', got {_short(record)}"
     )
 
 

@@ -132,7 +132,7 @@ def test_score_says_which_line_is_wrong(run: Run, tmp_path: Path) -> None:
         ("[1]", f"{file}, line 1: expected"),
         ('{"prompt": 3}', f"{file}, line 1: expected an object"),
         ('{"prompt": "\\ud800", "response": "b"}', "text must be valid Unicode"),
-        ('{"prompt": 1, "response": "b"}', "line 1: expected an object"),
+        ('{"prompt": 1, "response": "b"}', "got {'prompt': 1, 'response': 'b'}"),
         ('{"messages": []}', "line 1: expected an object"),
     ]
     for line, message in cases:
