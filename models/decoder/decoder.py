@@ -311,10 +311,7 @@ class OnnxDecoder:
                 own = {name: weights[known] for name, known in there.items()}
             prompts = prompts.reopened(weights, adapter_inputs)
         placed = replace(self._placed.reopened(own, adapter_inputs), prompts=prompts)
-        with ExitStack() as turns:
-            family = sorted(self._family, key=id)  # one order, so that no two updates wait for each other
-            for decoder in family:
-                turns.enter_context(decoder._turn)
+        with self._all_turns() as family:
             if any(decoder.lengths.any() for decoder in family):
                 raise RuntimeError(
                     "rows hold tokens that were read with the old weights: end or close streams, reset or "
@@ -325,6 +322,15 @@ class OnnxDecoder:
                 decoder._set_graph(placed)
                 decoder._cache, decoder._others = decoder._new_cache(decoder._adapter, decoder.num_rows), {}
         give_back_freed()
+
+    @contextmanager
+    def _all_turns(self) -> Iterator[list[OnnxDecoder]]:
+        """Stop this decoder and its siblings between two runs; gives all of them."""
+        with ExitStack() as turns:
+            family = sorted(self._family, key=id)  # one order, so that no two updates wait for each other
+            for decoder in family:
+                turns.enter_context(decoder._turn)
+            yield family
 
     def _set_graph(self, placed: PlacedGraph) -> None:
         """Run a graph from now on."""
@@ -445,6 +451,43 @@ class OnnxDecoder:
             self._adapters[name] = list(map(AdapterValues, found))
         arrays = {key: array for new in found for key, (array, _) in new.items()}
         self._made_of["adapters"][name] = arrays  # type: ignore[index]
+
+    def delete_adapter(self, name: str) -> None:
+        """Forget an adapter, so that its memory is free; siblings forget it, too.
+
+        Raises:
+            ValueError: there is no adapter of that name.
+            RuntimeError: it is chosen, or rows hold tokens that were read under it. Nothing has changed then.
+
+        Source:
+            peft.PeftModel.delete_adapter.
+
+        Example:
+            >>> from lite import nn
+            >>> from lite.models import OnnxDecoder, embedded_model_path
+            >>> net = nn.lora(nn.from_onnx(embedded_model_path() / "model.onnx", trainable=False), rng=0)
+            >>> decoder = OnnxDecoder(embedded_model_path())
+            >>> decoder.add_adapter_inputs({key.split(".lora_")[0] for key in net.adapter_inputs()})
+            >>> decoder.set_adapter("mine", net.adapter_inputs())
+            >>> decoder.delete_adapter("mine")
+            >>> decoder.adapters
+            ()
+        """
+        with self._all_turns() as family:
+            if name not in self._adapters:
+                known = ", ".join(map(repr, self._adapters)) or "there are none"
+                raise ValueError(f"name must be one of the decoder's adapters ({known}), got {name!r}")
+            if any(name in (decoder._chosen, *decoder._of_threads.values()) for decoder in family):
+                raise RuntimeError(f"adapter {name!r} is in use: choose another one before it is deleted")
+            for decoder in family:
+                decoder._swap_adapter()
+                if name in decoder._others:
+                    raise RuntimeError(
+                        f"rows hold tokens that were read under adapter {name!r}: end or close streams, "
+                        "reset or release rows, clear prefix caches"
+                    )
+            del self._adapters[name]
+            self._made_of["adapters"].pop(name, None)  # type: ignore[attr-defined]
 
     @property
     def lengths(self) -> NDArray[np.int64]:

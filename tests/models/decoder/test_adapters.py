@@ -1,9 +1,11 @@
 """LoRA adapters: each gives what its formulas say, rows keep to theirs, and other models' files are named."""
 
 import copy
+import gc
 import itertools
 import pickle
 import shutil
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -148,6 +150,37 @@ def test_an_adapter_without_rows_takes_no_memory(decoder: OnnxDecoder) -> None:
         decoder.adapter = name
         score(decoder, PROMPTS)
     assert decoder.cache_bytes == 0
+
+
+def test_a_deleted_adapter_leaves_nothing(decoder: OnnxDecoder) -> None:
+    """It stays while a thread, a sibling or a row uses it; a new one of its name begins anew."""
+    values, sibling = weakref.ref(decoder._adapters["formal"][0]), decoder.sibling()
+    sibling.adapter = "formal"
+    raises(RuntimeError, "adapter 'formal' is in use", decoder.delete_adapter, "formal")
+    sibling.prefill(0, PROMPTS[0])
+    sibling.adapter = None
+    raises(
+        RuntimeError, "rows hold tokens .* 'formal'.*clear prefix caches", decoder.delete_adapter, "formal"
+    )
+    assert decoder.adapters == tuple(ADAPTERS)
+    sibling.reset(0)
+    with decoder.with_adapter("formal"):
+        decoder.prefill(0, PROMPTS[0])
+        raises(RuntimeError, "is in use", decoder.delete_adapter, "formal")
+        decoder.reset(0)
+    decoder.delete_adapter("formal")
+    raises(
+        ValueError,
+        r"one of the decoder's adapters \('casual'\), got 'formal'",
+        decoder.delete_adapter,
+        "formal",
+    )
+    assert decoder.adapters == sibling.adapters == pickle.loads(pickle.dumps(decoder)).adapters == ("casual",)
+    gc.collect()
+    assert values() is None
+    decoder.set_adapter("formal", FILES["casual"])
+    sibling.adapter = "formal"
+    np.testing.assert_allclose(sibling.prefill(0, PROMPTS[0]), want(PROMPTS[0], "casual")[-1], atol=1e-4)
 
 
 def test_unknown_names(decoder: OnnxDecoder) -> None:
