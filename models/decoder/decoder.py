@@ -134,7 +134,7 @@ class OnnxDecoder:
         kind, _ = parse_device(device)
         if batch_size < 1:
             raise ValueError(f"batch_size must be at least 1, got {batch_size}")
-        self._made_of = {
+        self._made_of: dict[str, Any] = {
             "batch_size": batch_size,
             "num_threads": num_threads,
             "gather_logits": gather_logits,
@@ -450,7 +450,7 @@ class OnnxDecoder:
         else:
             self._adapters[name] = list(map(AdapterValues, found))
         arrays = {key: array for new in found for key, (array, _) in new.items()}
-        self._made_of["adapters"][name] = arrays  # type: ignore[index]
+        self._made_of["adapters"][name] = arrays
 
     def delete_adapter(self, name: str) -> None:
         """Forget an adapter, so that its memory is free; siblings forget it, too.
@@ -487,7 +487,7 @@ class OnnxDecoder:
                         "reset or release rows, clear prefix caches"
                     )
             del self._adapters[name]
-            self._made_of["adapters"].pop(name, None)  # type: ignore[attr-defined]
+            self._made_of["adapters"].pop(name, None)
 
     @property
     def lengths(self) -> NDArray[np.int64]:
