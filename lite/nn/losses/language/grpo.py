@@ -120,6 +120,7 @@ def grpo_loss(
     ref_log_probs: Array | None = None,
     kl_to_ref_coeff: float | None = None,
     kl_estimator: str = "k3",
+    use_bias_correction_kl: bool = False,
     kl_to_inference_coeff: float | None = None,
     entropy: Array | None = None,
     entropy_coeff: float = 0.01,
@@ -140,6 +141,8 @@ def grpo_loss(
         kl_mask_threshold: leave out tokens where half the square of the log-ratio exceeds this.
         ref_log_probs, kl_to_ref_coeff, kl_estimator: log-probs under a model to stay near, a constant; the
             divergence's weight; see `kl_penalty`.
+        use_bias_correction_kl: multiply that divergence by the ratio, with its derivative: the gradient is
+            then without bias, also where another model drew the tokens. TRL's default, not TorchRL's.
         kl_to_inference_coeff: the weight of the divergence from the model that drew the tokens.
         entropy, entropy_coeff: entropy of each token's distribution, the shape of `log_probs`; its weight.
         objective: "clip", the lesser of the gains with the ratio and with the clipped one; "cispo", the gain
@@ -155,7 +158,7 @@ def grpo_loss(
 
     Source:
         Shao et al. (2024), DeepSeekMath (arXiv:2402.03300); GSPO (2507.18071); CISPO (2506.13585), all as in
-        torchrl.objectives.llm.
+        torchrl.objectives.llm; DeepSeek-V3.2 (2512.02556) and TRL's GRPOTrainer for `use_bias_correction_kl`.
 
     Example:
         >>> import numpy as np
@@ -205,6 +208,8 @@ def grpo_loss(
     for name, others, coeff in penalties:
         if coeff is not None and others is not None:
             penalty = kl_penalty(log_probs, others, mask, estimator=kl_estimator)
+            if use_bias_correction_kl and name == "ref":
+                penalty = penalty * np.exp(log_ratio)
             out.set(f"loss_kl_to_{name}", coeff * reduced(penalty))
             out.set(f"kl_to_{name}", mean(penalty))
     if entropy is not None:

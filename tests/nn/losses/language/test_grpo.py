@@ -7,6 +7,7 @@ import pytest
 from helpers.cases import each_case
 
 from lite import grad
+from lite.nn import functional as F
 from lite.nn.losses import aggregate_tokens, grpo_loss, kl_penalty
 
 MASK = np.array([[1, 1, 1], [1, 0, 0]], bool)
@@ -28,6 +29,25 @@ def test_penalties() -> None:
     np.testing.assert_array_equal(grad(lambda x: kl_penalty(x, other, estimator="k1").sum())(now), 1.0)
     np.testing.assert_allclose(grad(lambda x: kl_penalty(x, other, estimator="k2").sum())(now), d)
     np.testing.assert_allclose(grad(lambda x: kl_penalty(x, other).sum())(now), 1 - np.exp(-d))
+
+
+def test_a_divergence_times_the_ratio_has_the_gradient_of_the_exact_one() -> None:
+    """In the mean over tokens that another model draws, of which there is one of each, weighted."""
+    logits, drew, ref = np.random.default_rng(0).normal(size=(3, 1, 4))
+    p = np.exp(F.log_softmax(drew, -1))
+
+    def estimate(x: Any) -> Any:
+        now, before, other = (F.log_softmax(a, -1).T for a in (x, drew, ref))
+        options = {"kl_to_ref_coeff": 0.5, "aggregation": "none", "use_bias_correction_kl": True}
+        out = grpo_loss(now, before, np.zeros(4), ref_log_probs=other, **options)
+        return (out["loss_kl_to_ref"] * p.T).sum()
+
+    def exact(x: Any) -> Any:
+        now = F.log_softmax(x, -1)
+        return 0.5 * (np.exp(now) * (now - F.log_softmax(ref, -1))).sum()
+
+    np.testing.assert_allclose(estimate(logits), exact(logits))
+    np.testing.assert_allclose(grad(estimate)(logits), grad(exact)(logits))
 
 
 def test_masked_tokens_may_hold_anything() -> None:
