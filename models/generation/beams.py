@@ -236,11 +236,11 @@ class Search:
         return free, np.where(kept, free, _OUT)
 
     def _chosen(self, scores: NDArray[np.float32], count: int) -> NDArray[np.int64]:
-        """The best continuations, or such that are drawn without replacement, in the order of the draws."""
+        """The best continuations, or such that are drawn without replacement; those of high scores first."""
         if self.config.greedy:
             return highest(scores, count)
-        noise = _gumbel(self._seed, self._running.tokens.shape[1], scores)
-        return highest(scores + noise, count)
+        drawn = highest(scores + _gumbel(self._seed, self._running.tokens.shape[1], scores), count)
+        return drawn[np.argsort(-scores[drawn], kind="stable")]
 
     def _details(
         self,
