@@ -4,6 +4,7 @@
 --model DIR` and `lite score --model DIR` run. It needs torch, transformers, onnx and onnxscript.
 """
 
+import inspect
 import sys
 from pathlib import Path
 
@@ -17,6 +18,8 @@ class Step(torch.nn.Module):
     def __init__(self, model):
         super().__init__()
         self.model = model
+        known = inspect.signature(model.forward).parameters
+        self.cache = "cache" if "cache" in known else "past_key_values"  # transformers 5.24, and before
 
     def forward(self, input_ids, attention_mask, position_ids, past):
         cache = DynamicCache()
@@ -26,7 +29,7 @@ class Step(torch.nn.Module):
             input_ids=input_ids,
             attention_mask=attention_mask,
             position_ids=position_ids,
-            past_key_values=cache,
+            **{self.cache: cache},
         )
         return out.logits, [part for layer in cache.layers for part in (layer.keys, layer.values)]
 
