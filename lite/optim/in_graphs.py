@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lite._arrays.types import is_interpreted
+
 Arrays = list[Any]
 _INPUTS = ("params", "lr")  # of a group, beside its options
 
@@ -81,8 +83,9 @@ class OptimizerPart:
     @contextmanager
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
         optimizer, places, rows, steps = self.optimizer, self.held()[2][0], self._rows, self._steps()
-        before = optimizer.state, optimizer.param_groups
-        rates, counts = inputs[: len(before[1])], inputs[len(before[1]) :]
+        groups = optimizer.param_groups
+        before = optimizer.state, [group["lr"] for group in groups]
+        rates, counts = inputs[: len(groups)], inputs[len(groups) :]
         known, array = [], iter(arrays)
         optimizer.state = type(optimizer.state)(dict)
         for (param, own, names), place in zip(rows, places, strict=True):
@@ -93,14 +96,18 @@ class OptimizerPart:
                 optimizer.steps_before[param] = counts[place]
                 if own:
                     optimizer.state[param]["step"] = 0
-        optimizer.param_groups = [{**group, "lr": lr} for group, lr in zip(before[1], rates, strict=True)]
+        for group, rate in zip(groups, rates, strict=True):
+            group["lr"] = rate
 
         def finish() -> tuple[Arrays, Any]:
-            for group, rate in zip(optimizer.param_groups, rates, strict=True):
-                if group["lr"] is not rate:
+            following: list[Any] = [group["lr"] for group in groups]
+            changed = tuple([new is not rate for new, rate in zip(following, rates, strict=True)])
+            following = [new for new, differs in zip(following, changed, strict=True) if differs]
+            for new in following:
+                if not is_interpreted(new) or new.ndim:  # a number would be that of the trace in all runs
                     raise RuntimeError(
-                        "cannot be traced: the function changes lr of an optimiser, which a graph would not: "
-                        "step schedules outside of it."
+                        "cannot be traced: the function changes lr of an optimiser to what no argument says, "
+                        f"got {new!r}: step schedules outside of it, or compute a number from arrays."
                     )
             added: list[int | None] = []
             for (param, _, _), old in zip(rows, known, strict=True):
@@ -115,18 +122,24 @@ class OptimizerPart:
                 from lite._transforms.jit.stateful import Restart  # loaded by who traces
 
                 raise Restart
-            return [], tuple(added)
+            return [new.astype(np.float64) for new in following], (changed, tuple(added))
 
         try:
             yield finish
         finally:
-            optimizer.state, optimizer.param_groups = before
+            optimizer.state = before[0]
+            for group, rate in zip(groups, before[1], strict=True):
+                group["lr"] = rate
             optimizer.steps_before.clear()
             optimizer.zeros.clear()
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        optimizer, array = self.optimizer, iter(arrays)
-        for (param, own, names), steps in zip(self._rows, same, strict=True):
+        optimizer, array, rate = self.optimizer, iter(arrays), iter(given)
+        changed, added = same
+        for group, differs in zip(optimizer.param_groups, changed, strict=True):
+            if differs:
+                group["lr"] = float(next(rate))
+        for (param, own, names), steps in zip(self._rows, added, strict=True):
             found = list(zip(names, array, strict=False))
             if steps is None:
                 continue
@@ -141,23 +154,25 @@ class OptimizerPart:
     def in_file(self, keys: Any, same: Any) -> tuple[list[Any], list[Any]]:
         """By the names of `Optimizer.state_dict`, with dots, and without a step where there was none."""
         (name, _), *_ = keys[self.optimizer]
-        groups, counts = self.optimizer.param_groups, self.optimizer._counts
+        counts, (changed, steps) = self.optimizer._counts, same
         places = self.held()[2][0]
         arrays = [
             [(name, f"state.{number}.{key}")]
             for number, (*_, names) in enumerate(self._rows)
             for key in names
         ]
-        inputs: list[Any] = [([(name, f"param_groups.{i}.lr")], 0) for i in range(len(groups))]
+        inputs: list[Any] = [
+            ([(name, f"param_groups.{i}.lr")], None if differs else 0) for i, differs in enumerate(changed)
+        ]
         if not counts:
-            if not all(one or steps is None for one, steps in zip(places, same, strict=True)):
+            if not all(one or n is None for one, n in zip(places, steps, strict=True)):
                 raise NotImplementedError(
                     f"is not written to a file: the first step of {name} is another graph than those that "
                     "follow (dampening): call it once before."
                 )
             return arrays, inputs
         for place in range(max(places) + 1):
-            own = [(i, n) for i, (at, n) in enumerate(zip(places, same, strict=True)) if at == place]
+            own = [(i, n) for i, (at, n) in enumerate(zip(places, steps, strict=True)) if at == place]
             added = {n for _, n in own if n is not None}
             if len(added) > 1:
                 raise NotImplementedError(

@@ -1,11 +1,13 @@
 """Optimisers over parameters in steps that are graphs: what they leave in parameters and in their state."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.training_states import check, states
+from helpers.cases import raises
+from helpers.training_states import both_forms, check, states
 
 import lite
 from lite import nn, optim
@@ -72,3 +74,61 @@ def test_a_step_of_an_optimizer(name: str) -> None:
     for mine, other in zip(found, losses, strict=True):
         np.testing.assert_allclose(mine, other, rtol=1e-4)
     assert len(update._stateful[1]._kept) == (2 if name == "momentum" else 1)  # whose first step is another
+
+
+def test_rates_that_a_step_computes(tmp_path: Path) -> None:
+    def trained(wrap: Callable[..., Any], file: str = "") -> Any:
+        net, frozen = nn.Linear(3, 2, rng=0), nn.Linear(2, 2, rng=1)
+        adam, sgd = optim.Adam(net.parameters(), lr=1e-2), optim.SGD(frozen.parameters(), lr=1e-2)
+        (noted,) = adam.param_groups
+
+        @wrap
+        @lite.enable_grad()
+        def update(x: Any, done: Any) -> Any:
+            noted["lr"] = 1e-2 * (1 - done / 4)  # as in TorchRL's scripts, of an integer
+            for optimizer in (adam, sgd):
+                optimizer.zero_grad()
+            loss = (frozen(net(x)) ** 2).mean()
+            loss.backward()
+            adam.step()
+            sgd.step()
+            return loss.detach(), done + 1
+
+        step, count = update, np.zeros((), np.int64)
+        if file:
+            update.lower(BATCHES[0][0], count).save(file)
+            step = lite.load_step(file)
+        for x, _ in BATCHES:
+            loss, count = step(x, count)
+        if file:
+            return {f"{name} {key}": step.state[name, key] for name, key in step.state.keys(True, True)}
+        noted["lr"], rate = 1.0, noted["lr"]  # the group is still the optimiser's
+        assert adam.param_groups[0]["lr"] == 1.0
+        sets = {"net": net.state_dict(), "frozen": frozen.state_dict()}
+        found = {f"{name} {key}": np.array(x) for name, one in sets.items() for key, x in one.items()}
+        return {**found, "adam param_groups.0.lr": np.array(rate), "loss": np.array(loss)}
+
+    plain, stepped = both_forms(trained)
+    assert plain["adam param_groups.0.lr"] == 2.5e-3
+    check(stepped, plain)
+    loaded = trained(lite.jit, str(tmp_path / "step.onnx"))
+    shared = plain.keys() & loaded.keys()
+    assert len(shared) == 5
+    check({key: loaded[key] for key in shared}, {key: plain[key] for key in shared})
+
+
+def test_rates_of_the_trace_alone_are_refused() -> None:
+    net = nn.Linear(3, 2, rng=0)
+    sgd = optim.SGD(net.parameters(), lr=1e-2)
+
+    @lite.jit
+    @lite.enable_grad()
+    def update(x: Any, rate: Any) -> None:
+        sgd.param_groups[0]["lr"] = rate if rate.ndim else 0.5
+        net(x).sum().backward()
+        sgd.step()
+
+    x, message = BATCHES[0][0], "the function changes lr of an optimiser"
+    raises(RuntimeError, f"{message} to what no argument says, got 0.5", update, x, np.ones(()))
+    raises(RuntimeError, message, update, x, np.ones(1))
+    assert sgd.param_groups[0]["lr"] == 1e-2
