@@ -128,7 +128,7 @@ class BatchedEnvBase(EnvBase):
             raise RuntimeError("the environment is closed already.")
 
     def start(self) -> None:
-        """Make the environments again, after they were closed; otherwise they run already."""
+        """Make the environments again after they were closed, as `reset` and `set_seed` do."""
         if self.is_closed:
             self._begin()
             self.is_closed = False
@@ -181,6 +181,7 @@ class SerialEnv(BatchedEnvBase):
         self._take_specs([env.specs for env in self._envs])
 
     def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
+        self.start()
         each = kwargs.pop("list_of_kwargs", [{}] * self.num_workers)
         wanted = [*self.full_observation_spec.keys(True, True), *self.done_keys]
         asked = self._asked(tensordict, *self._filtered_reset_keys)
@@ -215,6 +216,7 @@ class SerialEnv(BatchedEnvBase):
         return maybe_dense_stack(parts, 0)
 
     def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
+        self.start()
         return self._envs[i].set_seed(seed, static_seed=static_seed)
 
     def _of_each(self, name: str, arguments: Any) -> list[Any]:

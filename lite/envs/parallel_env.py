@@ -102,8 +102,7 @@ class ParallelEnv(BatchedEnvBase):
         self._command(STEP, tensordict, asked)
         following = _copies(self._following, list(self._following.keys(True, True)))
         if not asked.all():
-            unmoved = self._unmoved(tensordict)
-            following = following.where(asked.reshape(-1, *[1] * (self.ndim - 1)), unmoved)
+            following = following.where(asked.reshape(-1, *[1] * (self.ndim - 1)), self._unmoved(tensordict))
         return following
 
     def step_and_maybe_reset(self, tensordict: Any) -> tuple[Any, Any]:
@@ -154,7 +153,9 @@ class ParallelEnv(BatchedEnvBase):
 
     def _send(self, i: int, message: bytes) -> None:
         if self.is_closed:
-            raise RuntimeError("the environment is closed.")
+            if self._failed or message[:1] not in (RESET, SEED):
+                raise RuntimeError("the environment is closed: reset() or start() open it again.")
+            self.start()
         # Where the process has ended, the reply says so.
         with contextlib.suppress(OSError):
             self._workers[i].connection.send_bytes(message)

@@ -34,8 +34,7 @@ def compatible_policy(policy: Any, observation_spec: Composite, action_keys: Seq
     inside = inspect.unwrap(policy)
     if isinstance(inside, (RandomPolicy, TensorDictModuleBase)) or hasattr(inside, "in_keys"):
         return policy
-    called = getattr(policy, "forward", policy)
-    parameters = list(inspect.signature(called).parameters)
+    parameters = list(inspect.signature(getattr(policy, "forward", policy)).parameters)
     if parameters in (["tensordict"], ["td"]):
         return policy
     return TensorDictModule(policy, in_keys=list(observation_spec.keys()), out_keys=list(action_keys))
@@ -44,11 +43,7 @@ def compatible_policy(policy: Any, observation_spec: Composite, action_keys: Seq
 def given_actions(actions: Iterable[Any], key: NestedKey) -> Policy:
     """A policy that takes its actions from an iterable."""
     left = iter(actions)
-
-    def policy(tensordict: Any) -> Any:
-        return tensordict.set(key, next(left))
-
-    return policy
+    return lambda tensordict: tensordict.set(key, next(left))
 
 
 def until_done(

@@ -6,7 +6,7 @@ from helpers.cases import raises
 from helpers.counting_env import CountingEnv, Named
 
 from lite.data import Bounded
-from lite.envs import EnvError, ParallelEnv, SerialEnv
+from lite.envs import EnvError, ParallelEnv, SerialEnv, TransformedEnv
 
 
 def test_one_function_or_several():
@@ -72,8 +72,13 @@ def test_attributes_are_those_of_each():
 def test_they_start_again():
     for kind in (SerialEnv, ParallelEnv):
         env = kind(2, CountingEnv)
+        transformed = TransformedEnv(env)
+        for again in (env.start, env.reset, env.set_seed):
+            transformed.close()
+            assert transformed.is_closed
+            again()
+            assert not env.is_closed
+            assert not transformed.is_closed  # or a collector leaves its processes running
+            assert env.rollout(2).shape == (2, 2)
         env.close()
-        env.start()
-        assert not env.is_closed
-        assert env.rollout(2).shape == (2, 2)
-        env.close()
+    raises(RuntimeError, r"closed: reset\(\) or start\(\)", env.rand_step)

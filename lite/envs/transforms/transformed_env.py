@@ -71,6 +71,7 @@ class TransformedEnv(EnvBase):
             transform.append(added)
             base_env = base_env.base_env
         super().__init__(device=device, allow_done_after_reset=base_env._allow_done_after_reset)
+        del self.is_closed  # that of the environment counts, which may start again
         self.base_env = base_env
         self.cache_specs = cache_specs
         self.transform = Compose() if transform is None else transform
@@ -225,7 +226,6 @@ class TransformedEnv(EnvBase):
         """Close the environment and the transforms."""
         self.base_env.close(raise_if_closed=raise_if_closed)
         self.transform.close()
-        self.is_closed = True
 
     # -- as a module ----------------------------------------------------------------------------
 
