@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,17 @@ from numpy.typing import ArrayLike, DTypeLike, NDArray
 from lite import NestedKey
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
+from lite._files.mapping import read_file
 from lite.data.replay.samplers import EMPTY, Index, Sampler, Seed, StorageView
 from lite.data.replay.slice_sampler import SliceSampler, Span
+from lite.data.replay.storages import PathLike, read_json, write_json
 from lite.data.replay.trajectory_index import Ints, Seen, TrajectoryIndex
 from lite.kernels import min_tree, search_sum_tree, sum_tree, update_min_tree, update_sum_tree
 
 Floats = NDArray[np.floating[Any]]
 
 _REDUCTIONS = ("max", "min", "mean", "median", "sum")
+_METADATA, _SUMS = "sampler_metadata.json", "sumtree.memmap"
 
 
 class PrioritizedSampler(Sampler):
@@ -282,6 +286,37 @@ class PrioritizedSampler(Sampler):
         self._sum_tree, self._min_tree = sums, least
         self._alpha, self._beta, self._eps = alpha, beta, eps
         self._max_priority, self._max_index = (None, -1) if highest < 0 else (highest, place)
+
+    def dumps(self, path: PathLike) -> None:
+        """Write the files of torchrl's sampler to the folder `path`, and the state of the generator."""
+        folder, state = Path(path), self.state_dict()
+        folder.mkdir(parents=True, exist_ok=True)
+        leaves = state.pop("_leaves").astype("<f8")
+        least = np.where(leaves > 0, leaves, float(np.finfo(self.dtype).max))
+        (folder / _SUMS).write_bytes(leaves.tobytes())
+        (folder / "mintree.memmap").write_bytes(least.tobytes())
+        highest = [self._max_priority, self._max_index]
+        about = {"_max_priority": highest, "_max_capacity": self._max_capacity, "_schema_version": 1}
+        write_json(folder / _METADATA, {**state, **about})
+
+    def loads(self, path: PathLike) -> None:
+        """Restore what `dumps` wrote, here or in torchrl.
+
+        Raises:
+            ValueError, RuntimeError: see `load_state_dict`; or damaged files.
+        """
+        folder = Path(path)
+        if not (folder / _METADATA).exists():
+            return super().loads(path)  # files of version 0.2
+        state = read_json(folder / _METADATA)
+        highest, place = state["_max_priority"]
+        if state["_max_capacity"] != self._max_capacity:
+            raise RuntimeError(
+                f"max_capacity is {self._max_capacity}, {folder} has {state['_max_capacity']}."
+            )
+        leaves = np.frombuffer(read_file(str(folder / _SUMS), 8 * self._max_capacity), "<f8")
+        numbers = {"_max_priority": -1.0 if highest is None else highest, "_max_index": place}
+        return self.load_state_dict({**state, **numbers, "_leaves": leaves})
 
     def __repr__(self) -> str:
         return (

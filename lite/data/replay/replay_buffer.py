@@ -5,6 +5,7 @@ Past 600 lines because it is one class, each of whose methods is a few lines and
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 import warnings
@@ -27,6 +28,7 @@ from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
 from lite.data.replay.samplers import RandomSampler, Sampler, Seed
 from lite.data.replay.storages import (
+    METADATA,
     ListStorage,
     PathLike,
     Storage,
@@ -734,14 +736,18 @@ class ReplayBuffer:
 
     def _load_rows(self, folder: Path) -> None:
         """Write rows that TorchRL's buffer has numbered, without the numbers: new rows have none here."""
-        rows: Any = lite.load_memmap(folder)
-        length = read_json(folder / "storage_metadata.json")["len"]
-        if length > self._storage.max_size:
+        rows: Any = lite.load_memmap(folder).exclude("index")
+        inner = math.prod(rows.shape[1 : self._storage.ndim])
+        filled = -(read_json(folder / METADATA)["len"] // -inner)
+        room = -(self._storage.max_size // -inner)
+        if filled > room or filled == len(rows) != room:
+            kind = "a full ring of " if filled == len(rows) else ""
             raise ValueError(
-                f"the storage has room for {self._storage.max_size} rows, {folder} has {length}."
+                f"{folder} has {kind}{filled} rows, the storage has room for {room}: load that into a "
+                "storage of its size, and extend this one by its rows."
             )
         self._storage._empty(True)
-        self._storage.set(slice(0, length), rows.exclude("index")[:length])
+        self._storage.set(slice(0, filled), rows[:filled])
 
     save = dumps
     dump = dumps

@@ -315,7 +315,7 @@ class TensorStorage(Storage):
                     array[: stop - rows] = value[cut:]
             if self._next is not None:
                 self._next.link()
-            self._commit(min(length + n * inner, self.max_size), stop % rows, writes + written)
+            self._commit(max(length, min(stop, rows) * inner), stop % rows, writes + written)
         except BaseException:
             self._roll_back()
             raise

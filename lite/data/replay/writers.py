@@ -76,6 +76,10 @@ class Writer(ABC):
         with damaged(file, KeyError, TypeError, ValueError):
             self.load_state_dict({f"_{key}": value for key, value in state.items()})
 
+    def _writes_in(self, state_dict: Mapping[str, Any]) -> int:
+        """The rows ever written; before TorchRL 0.14 files did not say it."""
+        return int(state_dict.get("_write_count", len(self._storage)))
+
     def _replicate(self, first: int | NDArray[np.int64]) -> Any:
         """The indices of all elements in the given rows."""
         storage = self._storage
@@ -178,11 +182,11 @@ class RoundRobinWriter(Writer):
         return {"_cursor": place.cursor, "_write_count": place.writes}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        cursor, writes = state_dict["_cursor"], state_dict["_write_count"]
+        cursor, writes = state_dict["_cursor"], self._writes_in(state_dict)
         rows = self._storage._rows()
         if not 0 <= cursor < rows or writes < 0:
             raise ValueError(f"a ring of {rows} rows cannot stand at row {cursor} after {writes} writes")
-        self._storage._commit(len(self._storage), int(cursor), int(writes))
+        self._storage._commit(len(self._storage), int(cursor), writes)
 
     def __repr__(self) -> str:
         where = f"cursor={self._cursor}" if self._storage is not None else ""
@@ -340,9 +344,17 @@ class TensorDictMaxValueWriter(Writer):
     def state_dict(self) -> dict[str, Any]:
         return {"_cursor": len(self._heap) % self._storage.max_size, "_write_count": self._write_count}
 
+    def dumps(self, path: PathLike) -> None:
+        """Write the state into the folder `path`, and the ranks, which torchrl's writer reads."""
+        super().dumps(path)
+        file, ranks = Path(path) / _METADATA, np.array(self._heap, "<f8").reshape(-1, 2)
+        file.with_name("current_top_values.memmap").write_bytes(ranks.tobytes())
+        about = {"rank_key": self._rank_key, "dtype": "torch.float64", "shape": ranks.shape}
+        write_json(file, {**read_json(file), **about})
+
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         length = len(self._storage)
-        self._storage._commit(length, length % self._storage.max_size, int(state_dict["_write_count"]))
+        self._storage._commit(length, length % self._storage.max_size, self._writes_in(state_dict))
         self._rank_what_is_there()
 
     def __repr__(self) -> str:

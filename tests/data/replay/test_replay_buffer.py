@@ -3,6 +3,9 @@ import os
 import pickle
 import signal
 import threading
+import zipfile
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +26,8 @@ from lite.data import (
     RoundRobinWriter,
     SamplerWithoutReplacement,
     SliceSampler,
+    TensorDictMaxValueWriter,
+    TensorDictReplayBuffer,
     TensorStorage,
 )
 
@@ -303,6 +308,41 @@ def test_a_folder_of_mapped_files_is_not_copied(tmp_path) -> None:
     other = ReplayBuffer(storage=LazyTensorStorage(20))
     other.loads(tmp_path / "b")
     assert (other[:] == buffer[:]).all()
+
+
+def test_dumps_of_torchrl(tmp_path) -> None:
+    """TorchRL 0.14.1 wrote them: priorities of a full ring, two lanes, the rows of highest rank."""
+
+    def made(size: int, **parts: Any) -> TensorDictReplayBuffer:
+        return TensorDictReplayBuffer(storage=LazyTensorStorage(size, ndim=parts.pop("ndim", 1)), **parts)
+
+    with zipfile.ZipFile(Path(__file__).parents[2] / "vectors" / "torchrl_buffers.zip") as files:
+        files.extractall(tmp_path)
+    buffer = made(6, sampler=PrioritizedSampler(6, 1.0, 1.0, generator=0))
+    buffer.loads(tmp_path / "prioritized")
+    sample = buffer.sample()
+    np.testing.assert_array_equal(buffer[:]["x"], [6, 7, 2, 3, 4, 5])
+    power = np.array([1, 2, 1, 1, 3, 1])  # the priorities 4 and 9 of two rows, to alpha=0.5
+    np.testing.assert_allclose(sample["priority_weight"], power[sample["index"]] ** -0.25, rtol=1e-5)
+    np.testing.assert_allclose(buffer.sampler._leaves(), power)
+    assert buffer.sampler.default_priority == 9
+    buffer.dumps(tmp_path / "again")  # what TorchRL reads
+    for file in ("sampler/sumtree.memmap", "sampler/mintree.memmap", "storage/x.memmap"):
+        assert (tmp_path / "again" / file).read_bytes() == (tmp_path / "prioritized" / file).read_bytes()
+    lanes = made(12, ndim=2)
+    lanes.loads(tmp_path / "lanes")
+    np.testing.assert_array_equal(lanes[:]["x"], np.arange(8.0).reshape(2, 4))
+    lanes.extend(TensorDict({"x": np.ones((2, 1), np.float32)}, [2, 1]))
+    assert lanes[:]["x"].shape == (2, 5)
+    highest = made(4, writer=TensorDictMaxValueWriter("x"))
+    highest.loads(tmp_path / "highest")
+    assert sorted(highest[:]["x"].tolist()) == [2, 3, 4, 5]
+    (tmp_path / "highest" / "writer" / "metadata.json").write_text('{"cursor": 0}')  # as TorchRL 0.13 did
+    highest.loads(tmp_path / "highest")
+    assert highest.extend(TensorDict({"x": np.array([1.0, 9.0], np.float32)}, [2])).tolist()[0] == -1
+    other = made(7)  # behind the last row of the file there would be rows that nobody wrote
+    raises(ValueError, "full ring of 6 rows.* room for 7", other.loads, tmp_path / "prioritized")
+    assert len(other) == 0
 
 
 def test_damaged_dumps(tmp_path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from helpers.cases import each_case, raises
 
 from lite import TensorDict
-from lite.data import LazyTensorStorage, TensorStorage
+from lite.data import LazyTensorStorage, ReplayBuffer, TensorStorage
 from lite.data.replay.tensor_storage import as_rows, rows_at
 
 
@@ -39,6 +39,14 @@ def test_the_length_counts_all_of_a_row() -> None:
         assert len(storage) == length
     storage[np.array([1, 2]), np.array([0, 1])] = TensorDict({"a": np.array([7, 8])}, [2])  # elements
     np.testing.assert_array_equal(storage[:]["a"], [[6, 6], [7, 4], [6, 8]])
+
+
+def test_rows_that_nobody_wrote_do_not_count() -> None:
+    buffer = ReplayBuffer(storage=filled())  # its ring stands at the first row
+    buffer.extend(rows(3, 50))
+    assert buffer[:]["step"].tolist() == [50, 51, 52, 3]
+    buffer.extend(rows(2, 60))
+    assert buffer[:]["step"].tolist() == [50, 51, 52, 60, 61]
 
 
 def test_views_and_copies() -> None:
