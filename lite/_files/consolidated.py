@@ -224,7 +224,7 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
             *parts, stack_dim=meta.stack_dim_of(about["stack_dim"], parts, "an entry")
         )
         out._dim_name = about.get("stack_dim_name")
-    elif kind == "TensorDict":
+    elif kind == "TensorDict" or kind.startswith("<class "):
         device = None if about["device"] is None else "cpu"
         out = class_registry.dense({}, about["batch_size"], device)
         for key, entry in entries.items():
@@ -232,7 +232,9 @@ def _build(node: meta.Json, buffer: Array, depth: int) -> Any:
         set_names(out, check_names(about["names"], out.ndim))
     else:
         raise ValueError(f"unknown class {kind!r:.80}.")
-    cls = tensorclass_named(about[_TENSORCLASS]) if _TENSORCLASS in about else None
+    # tensordict names the class of a tensorclass in `cls`, from version 0.15 on.
+    name = about.get(_TENSORCLASS, kind)
+    cls = tensorclass_named(name) if name.startswith("<class ") else None
     return out if cls is None else cls.from_tensordict(out)
 
 

@@ -43,7 +43,8 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
             array = host_array(entry, key)
             if array.dtype.kind == "V":
                 raise ValueError(f"HDF5 has no dtype for the {array.dtype} array at key {key!r}.")
-            group.create_dataset(key, data=array, **(options if array.ndim else {}))
+            data = array.astype(array.dtype.newbyteorder("<"), copy=False)  # torch has no other order
+            group.create_dataset(key, data=data, **(options if array.ndim else {}))
         elif isinstance(entry, NonTensorData):
             if not isinstance(entry.data, str):
                 raise TypeError(
@@ -65,7 +66,9 @@ def read_h5(filename: str, batch_size: Size) -> Any:
     if not os.path.isfile(filename):
         raise FileNotFoundError(f"{filename} is missing.")
     with damaged(filename, *_DAMAGE), package.File(filename, "r") as group:
-        return _read(package, group, batch_size, set())
+        out = _read(package, group, batch_size, set())
+        found_by_shape = batch_size is None and "batch_size" not in group.attrs
+        return out.auto_batch_size_() if found_by_shape else out
 
 
 def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
@@ -79,8 +82,9 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
             value: Any = _read(package, item, batch_size, seen)
         else:
             _check(item, group.file.filename)
-            value = item[()]
-            value = value.decode() if isinstance(value, bytes) else np.asarray(value)
+            text = package.check_string_dtype(item.dtype) is not None
+            value = (item.asstr("utf-8") if text else item)[()]
+            value = value if isinstance(value, str) else np.asarray(value)
         out._put(key, out._convert(value))
     return out
 

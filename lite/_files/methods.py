@@ -472,7 +472,8 @@ def from_h5(
         mode: only "r".
         auto_batch_size: use the longest leading shape that all entries share.
         batch_dims: cap on the number of batch dimensions found.
-        batch_size: batch size of all levels; by default the batch size that `to_h5` stored, else `()`.
+        batch_size: batch size of all levels; by default those that `to_h5` stored, or in files of other
+            programs the longest leading shape that all entries share.
 
     Raises:
         ImportError: without h5py.

@@ -116,3 +116,21 @@ def test_tensorclasses(tmp_path, make):
     copy = made.clone()
     assert copy.consolidate(inplace=True) is copy
     assert copy.is_consolidated()
+
+
+def test_tensorclasses_of_tensordict(tmp_path):
+    """tensordict 0.15.3 wrote this description: the class in place of `TensorDict`."""
+    text = (
+        '{"cls": "TensorDict", "non_tensors": {}, "leaves": {"z": ["torch.int64", [3], 16, 40, 0]}, '
+        '"cls_metadata": {"device": null, "names": [null], "batch_size": [3], "is_locked": false}, '
+        '"p": {"cls": "NAME", "non_tensors": {}, "leaves": {"x": ["torch.float32", [3], 0, 16, 4]}, '
+        '"cls_metadata": {"device": null, "names": [null], "batch_size": [3], "is_locked": false}}}'
+    )
+    arrays = np.arange(4, dtype="<f4").tobytes() + np.arange(3).tobytes()
+    for name, expected in ((str(Pair), Pair), ("<class '__main__.Point'>", TensorDict)):
+        content = text.replace("NAME", name).encode()
+        (tmp_path / "td").write_bytes(arrays + content + len(content).to_bytes(8, "little"))
+        found = lite.from_consolidated(tmp_path / "td")
+        assert type(found.get("p")) is expected
+        np.testing.assert_array_equal(found["p", "x"], [0, 1, 2])
+        np.testing.assert_array_equal(found["z"], np.arange(3))

@@ -36,6 +36,23 @@ def test_h5(tmp_path):
         TensorDict.from_h5(path, auto_batch_size=True, batch_size=[3])
 
 
+def test_files_of_other_programs(tmp_path):
+    """Text of any length and of a fixed one; the batch size is that of the arrays, as in tensordict."""
+    with h5py.File(tmp_path / "td.h5", "w") as file:
+        file["texts"], file["codes"], file["n/x"] = ["a", "bü"], np.array([b"ab", b"c"]), np.ones((2, 3))
+        file["name"] = "é"
+    found = TensorDict.from_h5(tmp_path / "td.h5")
+    assert (found["texts"], found["codes"], found["name"]) == (["a", "bü"], ["ab", "c"], "é")
+    assert (found.batch_size, found["n"].batch_size) == ((2,), (2, 3))
+
+
+def test_arrays_are_in_the_order_of_bytes_that_torch_has(tmp_path):
+    TensorDict({"x": np.arange(3, dtype=">i4")}, [3]).to_h5(tmp_path / "td.h5")
+    with h5py.File(tmp_path / "td.h5") as file:
+        assert file["x"].dtype == np.dtype("<i4")
+        np.testing.assert_array_equal(file["x"], [0, 1, 2])
+
+
 def test_hostile_files(tmp_path):
     """What is in other files, what is there by many names, and what claims more than there is."""
     (tmp_path / "secret").write_bytes(b"secret")

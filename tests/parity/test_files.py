@@ -215,6 +215,8 @@ def test_h5_both_ways(folder):
     found = tensordict.TensorDict.from_h5(here, batch_size=[3])
     np.testing.assert_array_equal(found["a"].numpy(), data["a"])
     np.testing.assert_array_equal(found["n", "b"].numpy(), data["n"]["b"])
+    theirs, mine = tensordict.TensorDict.from_h5(there), lite.TensorDict.from_h5(there)
+    assert (mine.batch_size, mine["n"].batch_size) == (theirs.batch_size, theirs["n"].batch_size)
     mine = lite.TensorDict.from_h5(there, batch_size=[3])
     np.testing.assert_array_equal(mine["n", "b"], data["n"]["b"])
     assert mine.batch_size == (3,)
