@@ -199,9 +199,9 @@ def _form(td: Container, key: str) -> _Form | None:
     if node is not None:
         node = class_registry.lazy._make([form.node for form in forms], dim)
     elif len(set(shapes)) > 1:
-        ragged = next(i for i, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1)
-        if kind is ndarray or ragged < dim:
+        if kind is ndarray:
             return None
+        ragged = next(i for i, sizes in enumerate(zip(*shapes, strict=True)) if len(set(sizes)) > 1)
         shape = shape[:ragged]  # objects along later dimensions become lists
     return _Form(kind, (*shape[:dim], len(parts), *shape[dim:]), node)
 

@@ -19,14 +19,16 @@ class Point:
     x: Any
 
 
+KINDS = ["array", "array", "object", "objects", "node", "longer node", "lazy", "class"]
+
+
 class Trees:
     """Random containers: arrays, objects, nodes, tensorclasses and lazy stacks, now and then ragged."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
-    def entry(self, depth: int, size: tuple[int, ...]) -> Any:
-        kinds = ["array", "array", "object", "objects", "node", "longer node", "lazy", "class"]
+    def entry(self, depth: int, size: tuple[int, ...], kinds: list[str] = KINDS) -> Any:
         kind = self.random.choice(kinds if depth < 3 else kinds[:4])
         features = self.random.choice([(), (), (), (2,), (3,)])
         if kind == "array":
@@ -37,7 +39,7 @@ class Trees:
             return NonTensorStack._wrap(np.full(size + features[:1], "x", dtype=object))
         if kind == "class":
             return Point(x=np.zeros(size), batch_size=size)
-        if kind == "lazy" and size:
+        if kind == "lazy" and size and all(size):
             dim = self.random.randrange(len(size))
             part = self.node(depth + 1, size[:dim] + size[dim + 1 :])
             return lazy_stack([self.changed(part) for _ in range(size[dim])], dim)
@@ -55,9 +57,11 @@ class Trees:
         return out
 
     def stack(self) -> Any:
-        size = self.random.choice([(), (2,), (2, 3), (1,)])
-        part = self.node(0, size)
-        parts = [self.changed(part) for _ in range(self.random.choice([1, 2, 3]))]
+        size = self.random.choice([(), (2,), (2, 3), (1,), (0,)])
+        part, count = self.node(0, size), self.random.choice([1, 2, 3])
+        parts = [self.changed(part) for _ in range(count)]
+        if self.random.random() < 0.3:  # maybe ragged
+            parts = [TensorDict(a=self.entry(0, size, ["objects"]), batch_size=size) for _ in range(count)]
         return lazy_stack(parts, self.random.randrange(len(size) + 1))
 
 

@@ -105,6 +105,16 @@ def test_a_value_network_learns_alone_from_its_loss() -> None:
         } == networks
 
 
+def test_a_value_is_the_least_of_the_critics_less_the_weighted_log_prob() -> None:
+    options: Any = {"alpha_init": 2.0, "loss_function": "l2", "reduction": "none"}
+    loss, td = with_values(**options), batch().lock_()
+    action, log_prob = with_values()._constant_actions(td, loss.actor_network_params)
+    acted = td.clone().set("action", action)
+    least = np.minimum(*(network(acted.copy())["state_action_value"] for network in (q_network(), q_network(3))))
+    expected = (linear(4, 1)(td["observation"]) - (least - 2 * log_prob[:, None]))[:, 0] ** 2
+    np.testing.assert_allclose(loss.value_loss(td)[0], expected, rtol=1e-6)
+
+
 def test_critics_share_the_batch_where_there_are_values() -> None:
     raises(RuntimeError, "2 critics need a batch size that 2 divides, got 5", with_values(), batch()[:5])
     raises(RuntimeError, "value_loss needs a value_network, got None", lambda: made().value_loss(batch()))
@@ -119,8 +129,10 @@ def test_what_follows_is_worth_less_by_the_weighted_log_prob(kind: Any) -> None:
         td["next", "reward"][:] = 100.0  # so that every error has one sign
         made(kind, alpha_init=alpha, reduction="none")(td)
         found.append(td["td_error"])
-    np.testing.assert_allclose(found[0] - found[2], 3 * (found[0] - found[1]), rtol=1e-5)
-    assert np.ptp(found[0] - found[1]) > 0.1
+    _, log_prob = (loss := made(kind))._constant_actions(batch()["next"], loss.actor_network_params)
+    less = 0.99 * ~batch()["next", "terminated"][:, 0] * log_prob
+    np.testing.assert_allclose(found[0] - [found[1], found[2]], [less, 3 * less], rtol=1e-5)
+    assert np.ptp(less) > 0.1
 
 
 class _Normed(Joined):
