@@ -16,6 +16,7 @@ import pytest
 import tokenizers
 from helpers.models.real_models import EXPECTED, STANDING, open_model
 from helpers.models.rewriting import cheap_sessions  # noqa: F401
+from helpers.models.scripted_decoder import PythonDecoder
 from helpers.recurrent_policy import PATH
 from numpy.typing import NDArray
 
@@ -68,29 +69,26 @@ def tokenizer_folder(tmp_path: Path) -> Callable[..., Path]:
     return make
 
 
-class ScriptedModel:
+class ScriptedModel(PythonDecoder):
     """A decoder whose logits are a fixed function of a row's second and last token.
 
     `script` maps (second token, last token) to the token made the most probable one.
     """
 
     vocab_size = 260
-    rows_per_run = 8
     device = "cpu"
 
     def __init__(self, script: Mapping[tuple[int, int], int], context_length: int | None = 256) -> None:
+        super().__init__()
         self.script = dict(script)
         self.context_length = context_length
-        self.config = None
-        self.rows: list[list[int]] = []
-        self.held: set[int] = set()
         self.prefilled: list[list[int]] = []
 
     def sibling(self) -> ScriptedModel:
         return ScriptedModel(self.script, self.context_length)
 
-    def logits(self, context: Sequence[int]) -> np.ndarray:
-        key = (context[1] if len(context) > 1 else 0, context[-1])
+    def logits(self, row: Sequence[int]) -> np.ndarray:
+        key = (row[1] if len(row) > 1 else 0, row[-1])
         values = np.random.default_rng(key).normal(size=self.vocab_size)
         if key in self.script:
             values[self.script[key]] = 6.0
@@ -100,55 +98,12 @@ class ScriptedModel:
         logits = self.logits(context).astype(np.float64)
         return float(logits[token] - np.log(np.exp(logits).sum()))
 
-    def check_ids(self, ids: Any) -> np.ndarray:
-        row = np.asarray(ids, np.int64)
-        if not len(row):
-            raise ValueError("ids must hold at least one token")
-        if self.context_length is not None and len(row) > self.context_length:
-            raise ValueError(f"ids has {len(row)} tokens, the model's context is {self.context_length}")
-        return row
-
-    def acquire(self, count: int) -> list[int]:
-        self.rows = [[] for _ in range(count)]
-        self.held = set(range(count))
-        return list(range(count))
-
-    def release(self, rows: Sequence[int]) -> None:
-        self.held -= set(rows)
-
-    def reserve(self, length: int, rows: int = 1) -> None: ...
-
     def chunk_length(self, rows: int = 1) -> int:
         return 3
 
     def prefill_rows(self, rows: Sequence[int], prompts: Sequence[Any]) -> np.ndarray:
-        for row, prompt in zip(rows, prompts, strict=True):
-            self.rows[row] = list(map(int, prompt))
-            self.prefilled.append(self.rows[row].copy())
-        return np.stack([self.logits(self.rows[row]) for row in rows])
-
-    def fork(self, source: int, target: int) -> None:
-        self.rows[target] = self.rows[source].copy()
-
-    def reset(self, row: int) -> None:
-        self.rows[row] = []
-
-    def decode(self, tokens: Any, rows: Sequence[int]) -> np.ndarray:
-        for row, token in zip(rows, tokens, strict=True):
-            self.rows[row].append(int(token))
-        return np.stack([self.logits(self.rows[row]) for row in rows])
-
-    decode_unchecked = decode
-
-    def extend(self, rows: Sequence[int], ids: Sequence[Any]) -> list[np.ndarray]:
-        out = []
-        for row, new in zip(rows, ids, strict=True):
-            start = len(self.rows[row])
-            self.rows[row] += map(int, new)
-            out.append(
-                np.stack([self.logits(self.rows[row][: i + 1]) for i in range(start, len(self.rows[row]))])
-            )
-        return out
+        self.prefilled += [list(map(int, prompt)) for prompt in prompts]
+        return super().prefill_rows(rows, prompts)
 
 
 @pytest.fixture
