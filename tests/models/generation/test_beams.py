@@ -81,19 +81,14 @@ def test_rows_at_a_time() -> None:
             np.testing.assert_array_equal(one.tokens, alone.tokens, err_msg=str(max_rows))
 
 
-def test_a_search_that_is_over_leaves_the_run() -> None:
-    model = TableModel.random(3)
-    short, long = of(max_new_tokens=2), of(max_new_tokens=6)
-    generate(model, [PROMPT, [4, 5]], [short, long])
-    assert model.runs == [6, 3, 3, 3, 3]
-
-
 def test_beams_beside_other_prompts() -> None:
+    """They share runs, which a search or a response that is over leaves."""
     model = TableModel.random(4)
     prompts, seeds = [PROMPT, [4], [5, 6]], np.arange(6, dtype=np.uint64)
-    drawn = GenerationConfig(max_new_tokens=5, do_sample=True)
-    together = generate(model, prompts, [drawn, of(), drawn], num_samples=2, seeds=seeds)
-    for i, own in enumerate([drawn, of(), drawn]):
+    drawn, found = GenerationConfig(max_new_tokens=5, do_sample=True), of(max_new_tokens=3)
+    together = generate(model, prompts, [drawn, found, drawn], num_samples=2, seeds=seeds)
+    assert model.runs == [7, 7, 4, 4]
+    for i, own in enumerate([drawn, found, drawn]):
         alone = generate(model, prompts[i : i + 1], own, num_samples=2, seeds=seeds[2 * i : 2 * i + 2])
         assert_same_responses(together[2 * i : 2 * i + 2], alone)
 
@@ -185,10 +180,12 @@ def test_details_are_those_of_scoring() -> None:
                 )
 
 
-def test_details_of_what_is_not_found() -> None:
+def test_fewer_responses_than_beams() -> None:
     logits = np.full((1, 5), -np.inf, np.float32)
-    logits[:, [1, 2]] = 0.0, 1.0
+    logits[:, [1, 2]] = 0.0, 1.0  # two responses of one token are all that there is
     found = generate(TableModel(logits), [PROMPT], of(max_new_tokens=1, **EVERYTHING), num_samples=3)
+    assert [one.tokens.tolist() for one in found] == [[2], [1], []]
+    assert found[2].score == -np.inf
     assert [len(one.details.entropy) for one in found] == [1, 1, 0]
     assert found[2].details.kept_offsets.tolist() == [0]
     assert found[2].details.top_ids.shape == (0, 3)
@@ -215,13 +212,6 @@ def test_a_search_of_more_beams_than_rows_is_alone() -> None:
     assert model.runs == [1] * 3 + [5] * 2 + [1] * 3 + [5] * 2
     found = [out[number] for number in range(4)]
     assert_same_responses(found, generate(model, [PROMPT, [4], [5], [6]], configs))
-
-
-def test_searches_and_draws_share_runs() -> None:
-    model = TableModel.random(4)
-    drawn = GenerationConfig(max_new_tokens=5, do_sample=True)
-    generate(model, [PROMPT, [4], [5, 6]], [drawn, of(max_new_tokens=3), drawn])
-    assert model.runs == [5, 5, 2, 2]
 
 
 def test_a_prefix_is_read_once(rng: np.random.Generator) -> None:
@@ -253,31 +243,23 @@ def test_texts_end_responses() -> None:
     assert all(stop not in decode(one.tokens) for one in found if one.finish_reason != "stop")
 
 
-def test_fewer_responses_than_beams() -> None:
-    logits = np.full((1, 5), -np.inf, np.float32)
-    logits[:, [1, 2]] = 0.0, 1.0  # two responses of one token are all that there is
-    found = generate(TableModel(logits), [PROMPT], of(max_new_tokens=1), num_samples=3)
-    assert [one.tokens.tolist() for one in found] == [[2], [1], []]
-    assert found[2].score == -np.inf
-
-
 def test_no_room_for_a_response() -> None:
     (found,) = generate(TableModel.random(0), [PROMPT], of(max_new_tokens=0))
     assert (found.tokens.tolist(), found.finish_reason) == ([], "length")
 
 
 def test_what_is_refused() -> None:
-    model = TableModel.random(0)
-    with pytest.raises(ValueError, match="num_samples must be at most num_beams, got 4 and 3"):
-        generate(model, [PROMPT], of(), num_samples=4)
+    model, unknown = TableModel.random(0), TableModel(np.array([[0, 1, np.nan, 2]], np.float32))
+    for decoder, options, message in (
+        (model, {"bad_words_ids": [[12]]}, "bad_words_ids must hold ids below 12"),
+        (model, {"stop_sequences": ["a"]}, "stop_sequences need decode_text"),
+        (unknown, {}, "logits contain NaN"),
+        (model, {"logit_bias": dict.fromkeys(range(12), -np.inf)}, "must leave one of the 12 tokens"),
+    ):
+        raises(ValueError, message, generate, decoder, [PROMPT], of(**options))
+    message = "num_samples must be at most num_beams, got 4 and 3"
+    raises(ValueError, message, generate, model, [PROMPT], of(), num_samples=4)
     raises(ValueError, "num_beams must be 1", stream, model, [PROMPT], of())
-    with pytest.raises(ValueError, match="bad_words_ids must hold ids below 12"):
-        generate(model, [PROMPT], of(bad_words_ids=[[12]]))
-    raises(ValueError, "stop_sequences need decode_text", generate, model, [PROMPT], of(stop_sequences=["a"]))
-    with pytest.raises(ValueError, match="logits contain NaN"):
-        generate(TableModel(np.array([[0, 1, np.nan, 2]], np.float32)), [PROMPT], of())
-    with pytest.raises(ValueError, match="must leave one of the 12 tokens"):
-        generate(model, [PROMPT], of(logit_bias=dict.fromkeys(range(12), -np.inf)))
 
 
 @pytest.mark.parametrize("name", ["optimum-llama", "handmade-no-cache"])

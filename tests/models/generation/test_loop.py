@@ -80,17 +80,6 @@ def test_the_context_bounds_the_response(decoder: OnnxDecoder, rng: np.random.Ge
 
 
 @pytest.mark.parametrize("name", ["optimum-llama"])
-def test_stream_yields_each_step(decoder: OnnxDecoder, prompts: list[Any]) -> None:
-    config = GenerationConfig(max_new_tokens=6)
-    whole = generate(decoder, prompts, config)
-    steps = list(stream(decoder, prompts, config))
-    assert [step.index for step in steps] == list(range(6))
-    for row, got in enumerate(whole):
-        assert [int(step.tokens[row]) for step in steps] == got.tokens.tolist()
-    assert steps[-1].finished == {0: "length", 1: "length", 2: "length"}
-
-
-@pytest.mark.parametrize("name", ["optimum-llama"])
 def test_a_closed_stream_gives_its_rows_back(decoder: OnnxDecoder, prompts: list[Any]) -> None:
     steps = stream(decoder, prompts, GenerationConfig(max_new_tokens=6))
     next(steps)
@@ -158,20 +147,17 @@ def test_nothing_to_do(decoder: OnnxDecoder, prompts: list[Any]) -> None:
 
 @pytest.mark.parametrize("name", ["optimum-llama"])
 def test_bad_calls(decoder: OnnxDecoder, prompts: list[Any]) -> None:
-    with pytest.raises(ValueError, match="seeds must be 6 integers"):
-        generate(decoder, prompts, SAMPLED, seeds=seeds(3), num_samples=2)
-    with pytest.raises(ValueError, match="seeds must be 3 integers"):
-        generate(decoder, prompts, SAMPLED, seeds=np.ones(3))  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="num_samples must be at least 1, got 0"):
-        generate(decoder, prompts, SAMPLED, num_samples=0)
-    with pytest.raises(TypeError, match=r"num_samples must be an integer, got 2\.0"):
-        generate(decoder, prompts, SAMPLED, num_samples=2.0)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="max_rows must be an integer, got '2'"):
-        generate(decoder, prompts, SAMPLED, max_rows="2")  # type: ignore[arg-type]
-    for config in ({"max_new_tokens": 3}, [{}, {}, {}], None):
-        with pytest.raises(TypeError, match="config must be a GenerationConfig, or one for each prompt"):
-            generate(decoder, prompts, config)  # type: ignore[arg-type]
-    raises(ValueError, "empty prompt", lambda: generate(decoder, [*prompts, []], SAMPLED))
+    of_config = "config must be a GenerationConfig, or one for each prompt"
+    for error, message, options in (
+        (ValueError, "seeds must be 6 integers", {"seeds": seeds(3), "num_samples": 2}),
+        (ValueError, "seeds must be 3 integers", {"seeds": np.ones(3)}),
+        (ValueError, "num_samples must be at least 1, got 0", {"num_samples": 0}),
+        (TypeError, r"num_samples must be an integer, got 2\.0", {"num_samples": 2.0}),
+        (TypeError, "max_rows must be an integer, got '2'", {"max_rows": "2"}),
+        *((TypeError, of_config, {"config": config}) for config in ({"max_new_tokens": 3}, [{}] * 3, None)),
+        (ValueError, "empty prompt", {"prompts": [*prompts, []]}),
+    ):
+        raises(error, message, generate, decoder, **{"prompts": prompts, "config": SAMPLED, **options})
     with pytest.raises(ValueError, match="a prompt of 300 tokens is longer than the model's context of 256"):
         stream(decoder, [np.ones(300, np.int64)], SAMPLED)  # before the first step is asked for
     assert (decoder.lengths == 0).all()
@@ -217,19 +203,13 @@ def test_a_streamer_is_told_the_prompt_and_each_token(options: dict[str, Any]) -
 
 
 def test_a_streamer_takes_one_response() -> None:
-    cases: list[tuple[list[list[int]], dict[str, Any]]] = [
-        ([[1], [2]], {}), ([[1]], {"num_samples": 2}), ([[1]], {"num_beams": 2}), ([], {}),
-    ]  # fmt: skip
-    for prompts, options in cases:
-        config = GenerationConfig(max_new_tokens=2, num_beams=options.pop("num_beams", 1))
-        told = _Told()
-        with pytest.raises(ValueError, match="streamer takes one response and no beams, got"):
-            generate(open_model("optimum-llama"), prompts, config, streamer=told, **options)
+    """And is told the end of what is refused, as who reads it in another thread waits no longer then."""
+    message = "streamer takes one response and no beams, got"
+    for prompts, beams, samples, wanted in (
+        ([[1], [2]], 1, 1, message), ([[1]], 1, 2, message), ([[1]], 2, 1, message), ([], 1, 1, message),
+        ([[]], 1, 1, "at least one token"),
+    ):  # fmt: skip
+        config, told = GenerationConfig(max_new_tokens=2, num_beams=beams), _Told()
+        decoder, options = open_model("optimum-llama"), {"streamer": told, "num_samples": samples}
+        raises(ValueError, wanted, generate, decoder, prompts, config, **options)
         assert told.calls == [None], prompts
-
-
-def test_a_streamer_is_told_the_end_where_a_prompt_is_refused() -> None:
-    told = _Told()
-    with pytest.raises(ValueError, match="at least one token"):
-        generate(open_model("optimum-llama"), [[]], GenerationConfig(max_new_tokens=2), streamer=told)
-    assert told.calls == [None]  # who reads it in another thread waits no longer

@@ -28,13 +28,28 @@ SPELLINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"top_k": 0}, {"top_k": None}),  # off, though the model has one
     ({"top_k": -1}, {"top_k": None}),
     ({"min_p": -1}, {"min_p": 0.0, "do_sample": True}),
-]
+    # forms and bounds of lite's own
+    ({"max_tokens": 20, "max_new_tokens": 10, "n": 3, "num_beams": 3, "num_return_sequences": 2},
+        {"max_new_tokens": 20, "num_return_sequences": 3, "num_beams": 3}),
+    ({"top_p": 0}, {"top_p": 0, "do_sample": True}),
+    ({"top_p": 1}, {"top_p": 1, "do_sample": True}),
+    ({"top_k": 10**30}, {"top_k": 2**31, "do_sample": True}),  # which fits the kernel
+    ({"pad_token_id": 0}, {"pad_token_id": 0}),
+    ({"eos_token_id": 5}, {"eos_token_ids": (5,)}),
+    ({"eos_token_id": [5, 6]}, {"eos_token_ids": (5, 6)}),
+    ({"eos_token_id": np.array([5, 6])}, {"eos_token_ids": (5, 6)}),
+    ({"eos_token_id": []}, {"eos_token_ids": ()}),
+    ({"stop_sequences": "end"}, {"stop_sequences": ("end",)}),
+    ({"stop_sequences": ["a", "b"]}, {"stop_sequences": ("a", "b")}),
+]  # fmt: skip
 
 
 def test_names_and_spellings_of_other_libraries() -> None:
     for given, own in SPELLINGS:
         base = GenerationConfig(eos_token_ids=(1,), top_k=50)
+        before = dict(given)
         assert GenerationConfig.from_kwargs(given, base) == replace(base, **own), given
+        assert given.keys() == before.keys()
 
 
 def test_no_option_of_another_library_is_ignored() -> None:

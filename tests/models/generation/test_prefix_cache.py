@@ -188,15 +188,15 @@ def test_a_cache_that_is_gone_leaves_no_rows(rng: np.random.Generator) -> None:
 
 def test_bad_arguments() -> None:
     decoder = ScriptedDecoder()
-    with pytest.raises(TypeError, match="decoder must have the interface of lite"):
-        PrefixCache(object(), 100)  # type: ignore[arg-type]
-    raises(ValueError, "max_bytes must be an integer of at least 0, got -1", lambda: PrefixCache(decoder, -1))
-    with pytest.raises(TypeError, match=r"max_bytes must be an integer, got 1000000\.0"):
-        PrefixCache(decoder, 1e6)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="max_rows must be an integer of at least 0, got True"):
-        PrefixCache(decoder, 1, max_rows=True)
-    with pytest.raises(ValueError, match="prefix_cache must be one of this decoder"):
-        ask(ScriptedDecoder(), [[1]], PrefixCache(decoder, 100))
+    for error, message, given, options in (
+        (TypeError, "decoder must have the interface of lite", (object(), 100), {}),
+        (ValueError, "max_bytes must be an integer of at least 0, got -1", (decoder, -1), {}),
+        (TypeError, r"max_bytes must be an integer, got 1000000\.0", (decoder, 1e6), {}),
+        (ValueError, "max_rows must be an integer of at least 0, got True", (decoder, 1), {"max_rows": True}),
+    ):
+        raises(error, message, PrefixCache, *given, **options)
+    other = PrefixCache(decoder, 100)
+    raises(ValueError, "prefix_cache must be one of this decoder", ask, ScriptedDecoder(), [[1]], other)
 
 
 @pytest.mark.depth

@@ -130,11 +130,10 @@ def test_a_bad_prompt_is_met_when_it_is_its_turn() -> None:
 
 def test_bad_arguments() -> None:
     decoder, config = ScriptedDecoder(), GenerationConfig(max_new_tokens=2)
-    with pytest.raises(ValueError, match="max_rows must be at least 1, got 0"):
-        generate_each(decoder, [[1]], config, max_rows=0)
-    raises(ValueError, "max_rows must be at least 1, got 0", generate, decoder, [[1]], config, max_rows=0)
+    for call in (generate, generate_each):
+        raises(ValueError, "max_rows must be at least 1, got 0", call, decoder, [[1]], config, max_rows=0)
     raises(ValueError, "num_samples must be at least 1", generate_each, decoder, [[1]], config, num_samples=0)
     raises(ValueError, "there is none for prompt 1", list, generate_each(decoder, [[1], [2]], [config]))
-    with pytest.raises(ValueError, match="there is none for number 1"):
-        list(generate_each(decoder, [[1], [2]], config, seeds=[4]))
+    few = generate_each(decoder, [[1], [2]], config, seeds=[4])
+    raises(ValueError, "there is none for number 1", list, few)
     assert not decoder.rows

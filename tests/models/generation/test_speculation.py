@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.models.responses import assert_same_responses
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
@@ -61,11 +62,7 @@ def test_an_assistant_changes_nothing(config: GenerationConfig, max_rows: int | 
 
 
 def test_runs_are_saved() -> None:
-    plain, decoder, drafted = (
-        ScriptedDecoder(noise=0.1),
-        ScriptedDecoder(noise=0.1),
-        ScriptedDecoder(noise=0.1),
-    )
+    plain, decoder, drafted = (ScriptedDecoder(noise=0.1) for _ in range(3))
     config = replace(GREEDY, max_new_tokens=80)
     ask(plain, config)
     assert plain.steps == 79
@@ -148,20 +145,18 @@ def test_bad_arguments() -> None:
     class Stiff:
         rows_per_run, vocab_size = 1, VOCABULARY
 
-    with pytest.raises(
-        ValueError, match="assistant_model must have the vocabulary of the model, 23 tokens, got 7"
-    ):
-        ask(ScriptedDecoder(), GREEDY, 1, Small())
-    with pytest.raises(
-        TypeError, match=r"assistant_model must have the interface of .*Stiff lacks some of it"
-    ):
-        Speculation(ScriptedDecoder(), Stiff(), 1)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="decoder must have the interface of"):
-        Speculation(Stiff(), None, 1)  # type: ignore[arg-type]
+    decoder, message = (
+        ScriptedDecoder(),
+        "assistant_model must have the vocabulary of the model, 23 tokens, got 7",
+    )
+    raises(ValueError, message, ask, decoder, GREEDY, 1, Small())
+    message = r"assistant_model must have the interface of .*Stiff lacks some of it"
+    raises(TypeError, message, Speculation, decoder, Stiff(), 1)
+    raises(TypeError, "decoder must have the interface of", Speculation, Stiff(), None, 1)
     for name in ("prompt_lookup_num_tokens", "max_matching_ngram_size", "num_assistant_tokens"):
         assert getattr(GenerationConfig.from_kwargs({name: 3}), name) == 3
-        with pytest.raises(ValueError, match=f"{name} must be an integer of at least 1, got 0"):
-            GenerationConfig.from_kwargs({name: 0})
+        message = f"{name} must be an integer of at least 1, got 0"
+        raises(ValueError, message, GenerationConfig.from_kwargs, {name: 0})
 
 
 def test_what_is_looked_up() -> None:
