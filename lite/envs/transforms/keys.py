@@ -6,13 +6,13 @@ from typing import Any
 
 from lite import NestedKey, TensorDictBase, unravel_key_list
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform
+from lite.envs.transforms.base import Keys, Transform, TwoWayTransform
 from lite.specs.composite import Composite
 
 _OUTPUTS = ("full_done_spec", "full_reward_spec", "full_observation_spec")
 
 
-class RenameTransform(Transform):
+class RenameTransform(TwoWayTransform):
     """Gives entries other names, and takes those of inputs back.
 
     Args:
@@ -35,8 +35,6 @@ class RenameTransform(Transform):
         ['b']
     """
 
-    _transforms_reset = True
-
     def __init__(
         self,
         in_keys: Keys,
@@ -45,10 +43,7 @@ class RenameTransform(Transform):
         out_keys_inv: Keys = None,
         create_copy: bool = False,
     ) -> None:
-        in_keys_inv = [] if in_keys_inv is None else in_keys_inv
-        super().__init__(
-            in_keys, out_keys, in_keys_inv, in_keys_inv if out_keys_inv is None else out_keys_inv
-        )
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         self.create_copy = create_copy
         for ending in ("", "_inv"):
             sources, targets = getattr(self, f"in_keys{ending}"), getattr(self, f"out_keys{ending}")
