@@ -1,12 +1,11 @@
 """Writers killed at random moments: seconds of it, or as long as LITE_KILL_SECONDS says."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from helpers.data import killed_writers
+from helpers.killed import outcome
 
 from lite import TensorDict
 from lite.data import LazyMemmapStorage, TensorDictReplayBuffer
@@ -16,14 +15,7 @@ pytestmark = pytest.mark.processes
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="writers are forked")
 def test_no_frame_is_lost_and_none_doubled(tmp_path) -> None:
-    seconds = os.environ.get("LITE_KILL_SECONDS", "2")
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(
-        [sys.executable, killed_writers.__file__, str(tmp_path), seconds, "1"], capture_output=True,
-        text=True, env=env, timeout=float(seconds) + 600, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert "calls cut short" in done.stdout
+    assert "calls cut short" in outcome(killed_writers.__file__, tmp_path)
 
 
 def test_a_table_whose_files_have_not_all_their_places(tmp_path, monkeypatch):

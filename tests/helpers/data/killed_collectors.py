@@ -1,14 +1,11 @@
 """Collectors that fill a buffer on disk and are killed at random moments, and what is there after that.
 
-Run as a program, so that it forks from a process without threads: `killed_collectors.py FOLDER SECONDS SEED`.
 Importing this needs gymnasium.
 """
 
 import json
 import os
 import random
-import signal
-import struct
 import sys
 import time
 from pathlib import Path
@@ -16,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from helpers import killed
 from helpers.data.environments import makers
 
 from lite.data import Collector, LazyMemmapStorage, TensorDictReplayBuffer
@@ -42,31 +40,14 @@ def live(folder: Path, mode: AutoresetMode, tell: int) -> None:
         (folder / "next.json").write_text(json.dumps(collector.state_dict()))
         os.replace(folder / "next.json", saved)
         buffer.extend(batch.reshape(-1))
-        os.write(tell, struct.pack("<q", buffer.write_count))
+        os.write(tell, buffer.write_count.to_bytes(8, sys.byteorder))
 
 
 def one_life(folder: Path, rng: random.Random) -> int:
     """Fork a collector and kill it; gives how many frames it was told are there."""
-    read, tell = os.pipe()
     mode, life = rng.choice(list(AutoresetMode)), 0.01 + 0.15 * rng.random()
-    child = os.fork()
-    if not child:
-        try:
-            os.close(read)
-            live(folder, mode, tell)
-        except BaseException as error:
-            os.write(2, f"the collector failed: {error!r}\n".encode())
-        os._exit(1)
-    os.close(tell)
-    time.sleep(life)
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), "the collector ended by itself"
-    told = b""
-    while part := os.read(read, 1 << 16):
-        told += part
-    os.close(read)
-    return int(struct.unpack("<q", told[-8:])[0]) if told else 0
+    told = killed.one_life(lambda tell: live(folder, mode, tell), life, 8, ready=False)
+    return int.from_bytes(told[-1], sys.byteorder) if told else 0
 
 
 def check(folder: Path, acknowledged: int) -> int:

@@ -1,8 +1,7 @@
 """Writers that are killed at random moments, and what their folder holds after that.
 
-Run as a program, so that it forks from a process without threads: `killed_writers.py FOLDER SECONDS SEED`.
-Frames are numbered, and everything in a frame follows from its number, so that what a folder should hold
-follows from how many frames it has taken.
+Everything in a frame follows from its number, so that what a folder should hold follows from how many
+frames it has taken.
 """
 
 from __future__ import annotations
@@ -10,16 +9,15 @@ from __future__ import annotations
 import os
 import random
 import shutil
-import signal
 import struct
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from helpers import killed
+from helpers.data.numbered_frames import frames
 
-from lite import TensorDict
 from lite.data import LazyMemmapStorage, MultiStep, MultiStepTransform, TensorDictReplayBuffer
 
 GAMMA = 0.9
@@ -38,22 +36,6 @@ CASES = [
     Case(64, 0, False, 9), Case(64, 0, True, 9), Case(100, 3, False, 7), Case(50, 0, False, 70),
     Case(50, 0, True, 70), Case(1000, 2, False, 1), Case(37, 0, True, 1),
 ]  # fmt: skip
-
-
-def frames(start: int, stop: int) -> Any:
-    """Frames by number; an episode ends every 13 of them, and the observation after that restarts."""
-    step = np.arange(start, stop)
-    obs = np.random.default_rng(1).random((997, 5), np.float32)
-    end = step % 13 == 12
-    after = np.where(end[:, None], -obs[step % 997], obs[(step + 1) % 997])
-    return TensorDict(
-        {
-            "obs": obs[step % 997],
-            "step": step,
-            "next": {"obs": after, "reward": (step % 5).astype(np.float32)[:, None], "done": end[:, None]},
-        },
-        [stop - start],
-    )
 
 
 def open_buffer(folder: str, case: Case) -> TensorDictReplayBuffer:
@@ -103,7 +85,7 @@ def check(folder: str, case: Case, acknowledged: int, sent: int) -> int:
     return count
 
 
-def write(folder: str, case: Case, rng: random.Random, tell: int) -> Iterator[int]:
+def write(folder: str, case: Case, rng: random.Random, tell: int) -> None:
     buffer = open_buffer(folder, case)
     at = taken(buffer, case)
     while True:
@@ -112,36 +94,14 @@ def write(folder: str, case: Case, rng: random.Random, tell: int) -> Iterator[in
         buffer.extend(frames(at, at + size))
         at += size
         os.write(tell, struct.pack("<cq", b"a", at))
-        yield at
 
 
 def one_life(folder: str, case: Case, rng: random.Random) -> tuple[int, int]:
     """Fork a writer and kill it; gives how many frames it was told are there, and how many it has sent."""
-    read, tell = os.pipe()
-    seed, life = rng.random(), rng.choice([0.002, 0.01, 0.03, 0.2]) * rng.random()
-    child = os.fork()
-    if not child:
-        try:
-            os.close(read)
-            own = random.Random(seed)
-            for _ in write(folder, case, own, tell):
-                pass
-        except BaseException as error:
-            os.write(2, f"the writer failed: {error!r}\n".encode())
-        os._exit(1)
-    os.close(tell)
-    first = os.read(read, 9)
-    time.sleep(life)
-    os.kill(child, signal.SIGKILL)
-    _, status = os.waitpid(child, 0)
-    assert os.WIFSIGNALED(status), status
-    told = first
-    while part := os.read(read, 1 << 16):
-        told += part
-    os.close(read)
+    own, life = random.Random(rng.random()), rng.choice([0.002, 0.01, 0.03, 0.2]) * rng.random()
     acknowledged = sent = 0
-    for at in range(0, len(told) - 8, 9):
-        kind, number = struct.unpack("<cq", told[at : at + 9])
+    for part in killed.one_life(lambda tell: write(folder, case, own, tell), life, 9, ready=True):
+        kind, number = struct.unpack("<cq", part)
         sent, acknowledged = (number, acknowledged) if kind == b"s" else (sent, number)
     return acknowledged, sent
 
