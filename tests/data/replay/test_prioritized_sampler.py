@@ -5,15 +5,9 @@ import pickle
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.data.ring_storage import RingStorage
+from helpers.data.ring_storage import RingStorage, check_state, filled
 
 from lite.data import PrioritizedSampler
-
-
-def filled(*shape: int) -> RingStorage:
-    storage = RingStorage(*shape)
-    storage.write(shape[0])
-    return storage
 
 
 def made(priority, **options) -> PrioritizedSampler:
@@ -162,20 +156,8 @@ def test_the_state_can_be_restored(tmp_path):
     storage = filled(100)
     sampler = made(np.random.default_rng(0).random(100))
     sampler.sample(storage, 10)
-    sampler.dumps(tmp_path / "state")
+    check_state(sampler, lambda: PrioritizedSampler(100, 0.1, 0.2, generator=1), tmp_path, storage, 30)
     state = sampler.state_dict()
-    others = [PrioritizedSampler(100, 0.1, 0.2, generator=1) for _ in range(2)]
-    others[0].load_state_dict(state)
-    others[1].loads(tmp_path / "state")
-    others.append(pickle.loads(pickle.dumps(sampler)))
-    for _ in range(3):
-        index, info = sampler.sample(storage, 30)
-        for other in others:
-            again, more = other.sample(storage, 30)
-            np.testing.assert_array_equal(index, again)
-            np.testing.assert_array_equal(info["priority_weight"], more["priority_weight"])
-            other.update_priority(again[:10], 2.0)
-        sampler.update_priority(index[:10], 2.0)
     raises(RuntimeError, "max_capacity is 7", lambda: PrioritizedSampler(7, 1.0, 1.0).load_state_dict(state))
     before = pickle.dumps(sampler.state_dict())
     numbers = (

@@ -1,9 +1,11 @@
 """Slices that start by priority, against a loop over all rows."""
 
+import functools
+
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.data.ring_storage import RingStorage
+from helpers.data.ring_storage import RingStorage, check_state, pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -59,18 +61,11 @@ def test_where_slices_may_start(rows, lanes, counts, strict, by_id, each, length
         leaves = sampler._sum_tree[half : half + size]
         assert np.flatnonzero(leaves).tolist() == flat
         np.testing.assert_array_equal(leaves[flat], priority[flat])
-        lasts = np.flatnonzero(info["next", "truncated"])
-        firsts = [0, *(lasts[:-1] + 1)]
-        elements = list(zip(*(index if isinstance(index, tuple) else (index,)), strict=True))
-        for first, last in zip(firsts, lasts, strict=True):
-            assert (elements[first], last - first + 1) in expected
-        weight = (
-            priority[priority > 0].min()
-            / priority[
-                np.ravel_multi_index(tuple(np.transpose([elements[i] for i in firsts])), (rows, *lanes))
-            ]
-        )
-        np.testing.assert_allclose(info["priority_weight"], np.repeat(weight, lasts - firsts + 1), rtol=1e-6)
+        batch = pieces(index, info)
+        assert all((piece[0], len(piece)) in expected for piece in batch)
+        firsts = np.ravel_multi_index(tuple(np.transpose([piece[0] for piece in batch])), (rows, *lanes))
+        weight = np.repeat(priority[priority > 0].min() / priority[firsts], [len(piece) for piece in batch])
+        np.testing.assert_allclose(info["priority_weight"], weight, rtol=1e-6)
 
 
 def test_another_length_of_slices_and_another_alpha():
@@ -94,13 +89,8 @@ def test_the_state_can_be_restored(tmp_path):
     sampler = PrioritizedSliceSampler(20, 0.6, 0.4, slice_len=3, generator=0)
     sampler.update_priority(np.arange(20), np.arange(20))
     sampler.sample(storage, 6)
-    sampler.dumps(tmp_path / "state")
-    other = PrioritizedSliceSampler(20, 1.0, 1.0, slice_len=3)
-    other.loads(tmp_path / "state")
-    for _ in range(3):
-        (index, info), (again, more) = sampler.sample(storage, 30), other.sample(storage, 30)
-        np.testing.assert_array_equal(index, again)
-        np.testing.assert_array_equal(info["priority_weight"], more["priority_weight"])
+    other = functools.partial(PrioritizedSliceSampler, 20, 1.0, 1.0, slice_len=3)
+    check_state(sampler, other, tmp_path, storage, 30)
     sampler._empty()
     raises(RuntimeError, "no trajectory", sampler.sample, storage, 6)
 

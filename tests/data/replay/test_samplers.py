@@ -1,12 +1,11 @@
 """Uniform samplers, on a storage that has only what samplers may read."""
 
 import json
-import pickle
 
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.data.ring_storage import RingStorage
+from helpers.data.ring_storage import RingStorage, check_state, filled
 
 from lite import TensorDict
 from lite.data import (
@@ -17,12 +16,6 @@ from lite.data import (
     SamplerWithoutReplacement,
     StalenessAwareSampler,
 )
-
-
-def filled(*shape: int) -> RingStorage:
-    storage = RingStorage(*shape)
-    storage.write(shape[0])
-    return storage
 
 
 def test_an_empty_storage_is_an_error():
@@ -98,20 +91,10 @@ def test_a_storage_that_grew_is_shown_anew():
 def test_the_state_can_be_restored(tmp_path):
     for kind in (RandomSampler, SamplerWithoutReplacement):
         for after in (0, 3):
-            storage = filled(50)
-            sampler = kind(generator=0)
+            sampler, storage = kind(generator=0), filled(50)
             for _ in range(after):
                 sampler.sample(storage, 16)
-            state = sampler.state_dict()
-            sampler.dumps(tmp_path / "state")
-            pickled = pickle.dumps(sampler)
-            expected = [sampler.sample(storage, 16)[0] for _ in range(5)]
-            from_dict, from_folder = kind(generator=1), kind()
-            from_dict.load_state_dict(state)
-            from_folder.loads(tmp_path / "state")
-            for restored in (from_dict, from_folder, pickle.loads(pickled)):
-                for batch in expected:
-                    np.testing.assert_array_equal(restored.sample(storage, 16)[0], batch)
+            check_state(sampler, lambda kind=kind: kind(generator=1), tmp_path / "state", storage, 16)
 
 
 def test_a_state_that_is_none_changes_nothing():

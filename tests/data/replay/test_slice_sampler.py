@@ -1,11 +1,9 @@
 """Slices: which are drawn, how often, and what the batch is told of them."""
 
-import pickle
-
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.data.ring_storage import RingStorage
+from helpers.data.ring_storage import RingStorage, check_state, pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,15 +19,6 @@ def episodes(*lengths: int, rows: int | None = None, last_done: bool = True) -> 
     done[-1] = last_done
     storage.write(total, done=done, episode=np.repeat(np.arange(len(lengths)), lengths))
     return storage
-
-
-def pieces(index, info) -> list[list[tuple[int, ...]]]:
-    """A batch cut where it says so."""
-    parts = index if isinstance(index, tuple) else (index,)
-    rows = list(zip(*(part.tolist() for part in parts), strict=True))
-    ends = np.flatnonzero(info["next", "truncated"]) + 1
-    assert ends[-1] == len(rows)
-    return [rows[start:stop] for start, stop in zip([0, *ends[:-1]], ends, strict=True)]
 
 
 def inside(piece, trajectories) -> bool:
@@ -154,13 +143,12 @@ def test_arguments_and_errors():
     assert not SliceSamplerWithoutReplacement(num_slices=3, drop_last=True).can_sample(RingStorage(4), 6)
 
 
-def test_equal_seeds_give_equal_slices_and_pickles_go_on():
+def test_equal_seeds_give_equal_slices_and_states_go_on(tmp_path):
     storage = episodes(5, 6, 7, 8)
     one, two = (SliceSampler(num_slices=4, generator=3) for _ in range(2))
     for _ in range(3):
         np.testing.assert_array_equal(one.sample(storage, 12)[0], two.sample(storage, 12)[0])
-    again = pickle.loads(pickle.dumps(one))
-    np.testing.assert_array_equal(one.sample(storage, 12)[0], again.sample(storage, 12)[0])
+    check_state(one, lambda: SliceSampler(num_slices=4), tmp_path, storage, 12)
 
 
 def test_without_replacement_every_trajectory_comes_once():
@@ -186,10 +174,6 @@ def test_without_replacement_the_state_can_be_restored(tmp_path):
     storage = episodes(*range(2, 12))
     sampler = SliceSamplerWithoutReplacement(slice_len=2, generator=0)
     sampler.sample(storage, 6)
-    sampler.dumps(tmp_path / "state")
-    other = SliceSamplerWithoutReplacement(slice_len=2)
-    other.loads(tmp_path / "state")
-    for _ in range(6):
-        np.testing.assert_array_equal(sampler.sample(storage, 6)[0], other.sample(storage, 6)[0])
+    check_state(sampler, lambda: SliceSamplerWithoutReplacement(slice_len=2), tmp_path, storage, 6)
     sampler._empty()
     assert sampler.state_dict()["len_storage"] == 0

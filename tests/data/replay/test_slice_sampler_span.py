@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.data.ring_storage import RingStorage
+from helpers.data.ring_storage import RingStorage, elements, pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,17 +20,6 @@ def filled(rng, rows: int, lanes: tuple[int, ...], counts: list[int]) -> RingSto
     for count in counts:
         storage.write(count, done=rng.random((count, *lanes)) < 0.3)
     return storage
-
-
-def elements(index) -> list[tuple[int, ...]]:
-    parts = index if isinstance(index, tuple) else (index,)
-    return list(zip(*(part.tolist() for part in parts), strict=True))
-
-
-def pieces(index, info) -> list[list[tuple[int, ...]]]:
-    rows, stops = elements(index), np.flatnonzero(info["next", "truncated"]) + 1
-    assert stops[-1] == len(rows)
-    return [rows[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
 
 
 def allowed(

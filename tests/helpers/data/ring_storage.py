@@ -1,5 +1,7 @@
 """A storage as samplers see one, filled in a ring, with nothing of the real ones in it."""
 
+import pickle
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -68,3 +70,39 @@ class RingStorage:
                     found.append(open_one)
                     open_one = []
         return found
+
+
+def filled(*shape: int) -> RingStorage:
+    storage = RingStorage(*shape)
+    storage.write(shape[0])
+    return storage
+
+
+def elements(index: Any) -> list[tuple[int, ...]]:
+    parts = index if isinstance(index, tuple) else (index,)
+    return list(zip(*(part.tolist() for part in parts), strict=True))
+
+
+def pieces(index: Any, info: Any) -> list[list[tuple[int, ...]]]:
+    """A batch cut where it says so."""
+    rows, stops = elements(index), np.flatnonzero(info["next", "truncated"]) + 1
+    assert stops[-1] == len(rows)
+    return [rows[start:stop] for start, stop in zip([0, *stops[:-1]], stops, strict=True)]
+
+
+def check_state(sampler: Any, other: Any, folder: Path, storage: Any, size: int) -> None:
+    """A sampler and those with its state draw alike; `other` makes one of another state."""
+    sampler.dumps(folder)
+    others = [other(), other(), pickle.loads(pickle.dumps(sampler))]
+    others[0].load_state_dict(sampler.state_dict())
+    others[1].loads(folder)
+    for _ in range(6):
+        index, info = sampler.sample(storage, size)
+        for again, more in [one.sample(storage, size) for one in others]:
+            np.testing.assert_array_equal(index, again)
+            assert info.keys() == more.keys()
+            for key, value in info.items():
+                np.testing.assert_array_equal(value, more[key])
+        if "priority_weight" in info:
+            for one in (sampler, *others):
+                one.update_priority(index[:10], 2.0)
