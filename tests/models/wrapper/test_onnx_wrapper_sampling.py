@@ -20,6 +20,7 @@ def test_nothing_is_told_unless_asked(wrap: Make) -> None:
     policy = wrap(generate_kwargs=DRAWN, seed=0)
     assert "sampling" not in policy.out_keys
     assert "sampling" not in policy(text_td("Hi"))
+    assert policy(text_td("Hi").set("sampling", np.ones(1)))["sampling"].tolist() == [1.0]
 
 
 @pytest.mark.parametrize("padded", [True, False])
@@ -52,11 +53,6 @@ def test_a_call_may_ask_for_more(wrap: Make) -> None:
     assert "sampling" not in td  # it was of other tokens
     other = wrap(sampling_key="drawn")(text_td("Hi"), entropy=True)
     assert other["drawn", "entropy"].shape == (1, 3)
-
-
-def test_own_entries_stay(wrap: Make) -> None:
-    td = text_td("Hi").set("sampling", np.ones(1))
-    assert wrap()(td)["sampling"].tolist() == [1.0]
 
 
 def test_empty_batches(wrap: Make) -> None:

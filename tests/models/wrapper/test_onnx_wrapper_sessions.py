@@ -99,12 +99,6 @@ def test_versions_and_copies_share_and_pickles_are_opened_again() -> None:
     assert said(sent)[0] == want
 
 
-def test_an_error_of_one_row_is_the_calls(wrap: Make) -> None:
-    wrapper = wrap("text", sessions=2)
-    raises(ValueError, "context", wrapper, text_td("Hi", "x" * 257))
-    assert list(wrapper(text_td("Hi", "Hello"))["text", "response"]) == ["ab<eos>", "abcd"]
-
-
 @pytest.fixture
 def opened(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """The thread counts that onnxruntime was asked for, apart from trials of attention, which have one."""

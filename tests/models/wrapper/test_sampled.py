@@ -42,14 +42,6 @@ def test_temperatures_and_records(wrap: Make, scripted_model: Make, padded: bool
     np.testing.assert_equal(log_probs(judge(td, kept_ids=False)), plain)
 
 
-def test_records_of_texts(wrap: Make, scripted_model: Make) -> None:
-    judge = wrap("text", generate=False, inplace=False)
-    got = log_probs(judge(recorded(text_td("Hi", "Hello", field="full")), kept_ids=True))
-    want = score(scripted_model(), [np.array(HI), np.array(HELLO)], supports=RECORDS)
-    for one, other in zip(got, want, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-
-
 def test_padded_records(wrap: Make, scripted_model: Make) -> None:
     """Prompts padded on the left, responses on the right, records of the response columns."""
     ids = np.array([[0, 39, 72, 0], [39, 68, 75, 75]])
