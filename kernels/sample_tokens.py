@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import as_array, require_float
+from lite.kernels._arrays import as_array, on_host, require_float
 from lite.kernels._device import gpu_of, in_cuda_memory
 from lite.kernels.sampling_plan import Bias, DrawDetails, SamplingPlan
 
@@ -95,21 +95,15 @@ def sample_tokens(
         "min_p": min_p,
         "typical_p": typical_p,
         "repetition_penalty": repetition_penalty,
+        "seeds": seeds,
+        "step": step,
     }
     if gpu is not None:
-        options = {name: _on_host(name, value, gpu) for name, value in options.items()}
-        seeds, step = _on_host("seeds", seeds, gpu), _on_host("step", step, gpu)
-    plan = SamplingPlan(model.shape, seeds, details=details, kept_ids=kept_ids, top_n=top_n, **options)
+        there = {name: value for name, value in options.items() if in_cuda_memory(value)}
+        options |= {name: on_host(name, value, gpu) for name, value in there.items()}
+    step = options.pop("step")
+    plan = SamplingPlan(model.shape, details=details, kept_ids=kept_ids, top_n=top_n, **options)
     tokens, log_probs, known = plan.draw(
         logits, step, previous=previous, bias=bias, mask=mask, scores=scores, stream=stream
     )
     return (tokens, log_probs) if known is None else (tokens, log_probs, known)
-
-
-def _on_host(name: str, value: Any, gpu: Any) -> Any:
-    """`value`, which is small, on the host."""
-    if not in_cuda_memory(value):
-        return value
-    from lite.kernels.cuda._copies import fetched
-
-    return fetched(gpu, as_array(name, value))

@@ -31,27 +31,8 @@ def serve(connection: Any, made: bytes, index: int) -> None:
         collector = Collector(create_env_fn, **kwargs)
         connection.send(("ok", collector.requested_frames_per_batch))
         shared = _SharedBatch()
-        while True:
-            name, given = connection.recv()
-            if name == "close":
-                break
-            if name == "seed":
-                connection.send(("ok", collector.set_seed(*given)))
-                continue
-            if name == "load":
-                collector.load_state_dict(given[0], strict=given[1])
-                connection.send(("ok", None))
-                continue
-            if given is not None:
-                collector.update_policy_weights_(weights=given)
-            if name == "state":
-                connection.send(("ok", collector.state_dict()))
-                continue
-            data = collector.next()
-            if IDS in data:
-                ids = data.get(IDS)
-                ids[ids >= 0] += index << ID_BITS
-            connection.send(("ok", shared.take(data)))
+        while (request := connection.recv())[0] != "close":
+            connection.send(("ok", _answer(collector, shared, index, *request)))
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         pass  # the parent ended, or ends
     except Exception as error:
@@ -59,6 +40,22 @@ def serve(connection: Any, made: bytes, index: int) -> None:
     finally:
         if collector is not None:
             collector.shutdown(raise_on_error=False)
+
+
+def _answer(collector: Collector, shared: _SharedBatch, index: int, name: str, given: Any) -> Any:
+    if name == "seed":
+        return collector.set_seed(*given)
+    if name == "load":
+        return collector.load_state_dict(given[0], strict=given[1])
+    if given is not None:
+        collector.update_policy_weights_(weights=given)
+    if name == "state":
+        return collector.state_dict()
+    data = collector.next()
+    if IDS in data:
+        ids = data.get(IDS)
+        ids[ids >= 0] += index << ID_BITS
+    return shared.take(data)
 
 
 class _SharedBatch:
