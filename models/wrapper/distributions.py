@@ -40,25 +40,23 @@ class _Scored(NamedTuple):
     written: dict[NestedKey, Any]
     shape: tuple[int, ...]
 
-    def padded(self, values: NDArray[Any], side: str, fill: float) -> NDArray[Any]:
-        """Values (N, T, ...) of the real tokens, with the padding on one side: (*batch, T', ...)."""
-        mask = self.rows.mask
-        lengths = mask.sum(1)
-        width = int(lengths.max(initial=0))
-        place = np.arange(width) < lengths[:, None]
-        if side == "left":
-            place = place[:, ::-1]
-        if place.shape != mask.shape or (place != mask).any():
+    def padded(self, values: NDArray[Any], side: str | None, fill: float) -> NDArray[Any]:
+        """Values (N, T, ...), which may be traced, with the padding on one side or where it is, filled."""
+        mask = place = self.rows.mask
+        if side is not None:
+            lengths = mask.sum(1)
+            place = np.arange(int(lengths.max(initial=0))) < lengths[:, None]
+            if side == "left":
+                place = place[:, ::-1]
+        moves = place.shape != mask.shape or (place != mask).any()
+        if moves:
             index = np.zeros(place.shape, np.int64)
             index[place] = np.flatnonzero(mask)
             values = values.reshape(mask.size, *values.shape[2:])[index]
-            return _filled(values, place, fill).reshape(*self.shape, *values.shape[1:])
-        return (_filled(values, mask, fill) if fill else values).reshape(*self.shape, *values.shape[1:])
-
-
-def _filled(values: Any, place: Mask, fill: float) -> Any:
-    """Values (N, T, ...) with `fill` where there is no place; they may be traced."""
-    return np.where(place.reshape(*place.shape, *(1,) * (values.ndim - 2)), values, values.dtype.type(fill))
+        if moves or fill:
+            real = place.reshape(*place.shape, *(1,) * (values.ndim - 2))
+            values = np.where(real, values, values.dtype.type(fill))
+        return values.reshape(*self.shape, *values.shape[1:])
 
 
 class DistributionMethods(LLMWrapperBase):
@@ -229,17 +227,9 @@ class DistributionMethods(LLMWrapperBase):
             )
         return dist
 
-    def _get_sft_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
-        """The distributions for supervised losses: of responses, see `_get_dist_with_prompt_mask`."""
-        return self._get_dist_with_prompt_mask(tensordict, **kwargs)
-
-    def _get_rlhf_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
-        """The distributions for losses over turns, see `_get_dist_with_assistant_mask`."""
-        return self._get_dist_with_assistant_mask(tensordict, **kwargs)
-
-    def _get_generic_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
-        """The distributions of all tokens, see `_get_dist_with_attention_mask`."""
-        return self._get_dist_with_attention_mask(tensordict, **kwargs)
+    _get_sft_dist = _get_dist_with_prompt_mask  # for supervised losses
+    _get_rlhf_dist = _get_dist_with_assistant_mask  # for losses over turns
+    _get_generic_dist = _get_dist_with_attention_mask
 
     # -- log-probs -----------------------------------------------------------------------------
 
@@ -318,10 +308,7 @@ class DistributionMethods(LLMWrapperBase):
     def _laid_out(self, scored: _Scored, values: NDArray[Any], side: str, fill: float = 0.0) -> NDArray[Any]:
         if side not in ("left", "right"):
             raise ValueError(f"padding_side must be 'left' or 'right', got {side!r}")
-        if not self.options.pad_output:
-            return scored.padded(values, side, fill)
-        values = _filled(values, scored.rows.mask, fill) if fill else values
-        return values.reshape(*scored.shape, *values.shape[1:])
+        return scored.padded(values, None if self.options.pad_output else side, fill)
 
     def _masked(self, scored: _Scored, mask: Mask, side: str, fill: float = 0.0) -> LLMMaskedCategorical:
         logits = self._laid_out(scored, scored.logits, side, fill)

@@ -184,17 +184,11 @@ class WrapperOptions:
         return replace(self, num_samples=count)
 
     def _check_tokenizer_kwargs(self) -> None:
-        given = self.tokenizer_kwargs
-        if not given.get("return_attention_mask", True):
-            raise RuntimeError("tokenizer_kwargs: return_attention_mask must be True")
-        if given.get("return_tensors", "np") != "np":
-            raise RuntimeError(
-                f"tokenizer_kwargs: return_tensors must be 'np', got {given['return_tensors']!r}"
-            )
-        if given.get("padding_side", "left") != "left":
-            raise RuntimeError(
-                f"tokenizer_kwargs: padding_side must be 'left', got {given['padding_side']!r}"
-            )
+        decided = {"return_attention_mask": True, "return_tensors": "np", "padding_side": "left"}
+        for name, only in decided.items():
+            value = self.tokenizer_kwargs.get(name, only)
+            if value != only:
+                raise RuntimeError(f"tokenizer_kwargs: {name} must be {only!r}, got {value!r}")
 
     @functools.cached_property
     def key(self) -> NestedKey:

@@ -67,7 +67,9 @@ def _supports(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> l
     response = td.get(nested_key(options.tokens_key, "response"), None, as_list=True)
     responses = [None] * len(offsets) if response is None else rows_of(response, ndim)
     padded = not (isinstance(parts[0], list) and ndim)
-    real = _real_columns(td, options, rows, ndim) if padded else [None] * len(offsets)
+    mask = td.get(nested_key(options.masks_key, "all_assistant_mask"), None, as_list=True)
+    columns = rows.mask if mask is None else rows_of(mask, ndim)  # of tokens, at the end of these
+    real = [row.astype(np.bool_) for row in columns] if padded else [None] * len(offsets)
     out = []
     for i, record in enumerate(zip(rows.rows, offsets, ids, responses, real, strict=True)):
         try:
@@ -75,12 +77,6 @@ def _supports(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> l
         except ValueError as error:
             raise ValueError(f"{keys[0]!r}, row {i}: {error}") from None
     return out
-
-
-def _real_columns(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> list[NDArray[np.bool_]]:
-    """Which columns of a padded record, at the end of these, are of tokens."""
-    mask = td.get(nested_key(options.masks_key, "all_assistant_mask"), None, as_list=True)
-    return list(rows.mask) if mask is None else [row.astype(np.bool_) for row in rows_of(mask, ndim)]
 
 
 def _support(

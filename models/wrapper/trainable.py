@@ -345,14 +345,8 @@ def trainable_policy(
             f"adapter={adapter!r} is an adapter that the model has, which other wrappers may run with: give "
             "another name"
         )
-    settings: dict[str, Any] = {"generate": False, "inplace": False, "input_key": None, **changes}
-    if not wrapper.options.generate:
-        settings = {
-            "input_key": wrapper.options.input_key,
-            **changes,
-            "inplace": changes.get("inplace", False),
-        }
-    judge = wrapper.get_new_version(**settings)
+    for_scores = {"generate": False, "input_key": None} if wrapper.options.generate else {}
+    judge = wrapper.get_new_version(**{"inplace": False, **for_scores, **changes})
     spec, config = decoder.spec, decoder.config
     if spec.prompts is not None:
         spec, config = spec.prompts, config.of_prompts() or config
