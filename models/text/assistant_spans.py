@@ -69,20 +69,11 @@ def assistant_spans(render: Render, text: str, turns: Turns) -> tuple[tuple[int,
     return tuple(sorted((start, end) for start, end in spans if start < end))
 
 
-def turn_end(render: Render, turns: Turns) -> str:
-    """What a template writes after the content of an assistant's turn that follows `turns`.
-
-    Raises:
-        ValueError: the template refuses such a conversation, or writes the content otherwise than once.
-    """
-    return around_content(render, turns)[1]
-
-
 def around_content(render: Render, turns: Turns) -> tuple[str, str]:
     """What a template writes up to the content of an assistant's turn that follows `turns`, and after it.
 
     Raises:
-        ValueError: as `turn_end`.
+        ValueError: the template refuses such a conversation, or writes the content otherwise than once.
     """
     mark = _mark()
     said = [*turns, {"role": "assistant", "content": mark}]
@@ -139,7 +130,9 @@ class _Finder:
         ends = (len(said.rstrip()), len(said))  # of whitespace alone, either may be left out
         last = next((at for at in ends if self._place(piece, at) is not None), None)
         if last is None:
-            return self._left_out(piece)
+            if self._with({piece: _mark()}) != self.text:
+                raise self._unknown(piece.turn)
+            return 0, 0  # the template does not write it at all
         # Marks stay where they are put from the first character that is kept on, up to the last one.
         first = 0
         if self._place(piece, 0) is None:
@@ -176,13 +169,6 @@ class _Finder:
         position = marked.index(mark)
         return position if marked.replace(mark, "") == self.text else None
 
-    def _left_out(self, piece: _Piece) -> tuple[int, int]:
-        """An empty span, for a piece that the template does not write at all."""
-        mark = _mark()
-        if self._with({piece: mark}) != self.text:
-            raise self._unknown(piece.turn)
-        return 0, 0
-
     def writes_calls(self, turn: int) -> bool:
         """Whether the tool calls of a turn change the text."""
         plain = {name: value for name, value in self.turns[turn].items() if name != "tool_calls"}
@@ -199,7 +185,7 @@ class _Finder:
             closed = self.render(
                 self.turns[: turn + 1], add_generation_prompt=False, continue_final_message=False
             )
-            tail = turn_end(self.render, before)
+            _, tail = around_content(self.render, before)
         except ValueError:
             raise self._unknown(turn) from None
         start, end = len(prompt), len(closed) - len(tail)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer
-from lite.models.text.assistant_spans import AssistantSpansError, assistant_spans, turn_end
+from lite.models.text.assistant_spans import AssistantSpansError, around_content, assistant_spans
 from lite.models.text.builtin_templates import BUILT_IN
 from lite.models.text.chat import render_messages
 
@@ -112,13 +112,13 @@ def test_tool_calls_belong_to_the_assistant() -> None:
         said(chat, CALLING.replace("m.role }}", "m.role + (messages | length) | string }}"))
 
 
-def test_turn_end() -> None:
+def test_around_content() -> None:
     def render(turns: Any, **options: Any) -> str:
         return render_messages(turns, chat_template=CHATML, **options).text
 
-    assert turn_end(render, [user("a")]) == "<|im_end|>\n"
+    assert around_content(render, [user("a")])[1] == "<|im_end|>\n"
     with pytest.raises(AssistantSpansError, match="once"):
-        turn_end(lambda turns, **options: render(turns, **options) * 2, [user("a")])
+        around_content(lambda turns, **options: render(turns, **options) * 2, [user("a")])
     assert assistant_spans(render, render([]), []) == ()
 
 
