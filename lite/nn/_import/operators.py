@@ -45,93 +45,44 @@ _AT_LEAST_ONE = frozenset(
 )
 # The type of each attribute; (int,) is a list of integers. "to" and "value" have several types, which the
 # rules of their operators check.
-_TYPES: dict[str, type | tuple[type]] = {
-    **dict.fromkeys(
-        ("K", "N", "accuracy_level", "align_corners", "allowzero", "antialias", "axis", "batch_axis")
-        + ("batch_dims", "bits", "channels_last", "block_size", "blocksize", "ceil_mode", "count_include_pad")
-        + ("detect_negative", "detect_positive", "do_rotary", "dtype", "end", "exclude_outside", "exclusive")
-        + ("fmod", "gather_axis", "group", "hidden_size", "ignore_index", "input_forget", "interleaved")
-        + ("is_causal", "k", "keepdims", "kv_cache_bit_width", "kv_num_heads", "largest", "layout")
-        + ("left_window_size", "linear_before_reset", "local_window_size", "new_axis")
-        + ("noop_with_empty_axes", "num_groups", "num_heads", "num_outputs", "num_scan_inputs")
-        + (
-            "opset",
-            "output_dtype",
-            "p",
-            "past_present_share_buffer",
-            "q_num_heads",
-            "qk_matmul_output_mode",
-            "quantize_axis",
-        )
-        + ("replaced_value_int64", "reverse", "zeros")
-        + ("right_window_size", "rotary_embedding_dim", "rotary_interleaved", "select_last_index", "size")
-        + ("smooth_softmax", "softmax_precision", "sorted", "start", "storage_order", "targets", "time_axis")
-        + (
-            "training_mode",
-            "transA",
-            "transB",
-            "transBatchA",
-            "transBatchB",
-            "unidirectional",
-            "upper",
-            "value_int",
-        ),
-        int,
-    ),
-    **dict.fromkeys(
-        ("alpha", "beta", "bias", "clip", "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma")
-        + (
-            "height_scale",
-            "lambd",
-            "mask_filter_value",
-            "max",
-            "min",
-            "momentum",
-            "ratio",
-            "replaced_value_float",
-            "scale",
-        )
-        + ("softcap", "threshold", "value_float", "width_scale"),
-        float,
-    ),
-    **dict.fromkeys(
-        ("activation", "approximate", "auto_pad", "coordinate_transformation_mode", "direction", "equation")
-        + ("k_quant_type", "keep_aspect_ratio_policy", "mode", "nearest_mode", "norm", "padding_mode")
-        + ("post_transform", "reduction", "round_mode", "update_rule", "v_quant_type", "value_string"),
-        str,
-    ),
-    **dict.fromkeys(
-        (
-            "axes",
-            "cats_int64s",
-            "classlabels_ints",
-            "dilations",
-            "directions",
-            "ends",
-            "imputed_value_int64s",
-            "kernel_shape",
-            "output_padding",
-            "output_shape",
-        )
-        + (
-            "paddings",
-            "pads",
-            "perm",
-            "qkv_hidden_sizes",
-            "scan_input_axes",
-            "scan_input_directions",
-            "scan_output_axes",
-        )
-        + ("scan_output_directions", "shape", "split", "starts", "strides", "value_ints"),
-        (int,),
-    ),
-    **dict.fromkeys(
-        ("activation_alpha", "activation_beta", "activation_params", "coefficients", "imputed_value_floats")
-        + ("intercepts", "offset", "scales", "value_floats"),
-        (float,),
-    ),
-    **dict.fromkeys(("activations", "value_strings"), (str,)),
+_NAMES_BY_TYPE: dict[type | tuple[type], str] = {
+    int: """
+        accuracy_level align_corners allowzero antialias axis batch_axis batch_dims bits block_size
+        blocksize ceil_mode channels_last count_include_pad detect_negative detect_positive do_rotary
+        dtype end exclude_outside exclusive fmod gather_axis group hidden_size ignore_index input_forget
+        interleaved is_causal K k keepdims kv_cache_bit_width kv_num_heads largest layout
+        left_window_size linear_before_reset local_window_size N new_axis noop_with_empty_axes
+        num_groups num_heads num_outputs num_scan_inputs opset output_dtype p past_present_share_buffer
+        q_num_heads qk_matmul_output_mode quantize_axis replaced_value_int64 reverse right_window_size
+        rotary_embedding_dim rotary_interleaved select_last_index size smooth_softmax softmax_precision
+        sorted start storage_order targets time_axis training_mode transA transB transBatchA transBatchB
+        unidirectional upper value_int zeros
+    """,
+    float: """
+        alpha beta bias clip cubic_coeff_a epsilon extrapolation_value gamma height_scale lambd
+        mask_filter_value max min momentum ratio replaced_value_float scale softcap threshold
+        value_float width_scale
+    """,
+    str: """
+        activation approximate auto_pad coordinate_transformation_mode direction equation k_quant_type
+        keep_aspect_ratio_policy mode nearest_mode norm padding_mode post_transform reduction round_mode
+        update_rule v_quant_type value_string
+    """,
+    (int,): """
+        axes cats_int64s classlabels_ints dilations directions ends imputed_value_int64s kernel_shape
+        output_padding output_shape paddings pads perm qkv_hidden_sizes scan_input_axes
+        scan_input_directions scan_output_axes scan_output_directions shape split starts strides
+        value_ints
+    """,
+    (float,): """
+        activation_alpha activation_beta activation_params coefficients imputed_value_floats intercepts
+        offset scales value_floats
+    """,
+    (str,): """
+        activations value_strings
+    """,
 }
+_TYPES = {name: kind for kind, names in _NAMES_BY_TYPE.items() for name in names.split()}
 _OTHER_TYPES: dict[tuple[str, str], type | tuple[type]] = {
     ("Scaler", "scale"): (float,),
     ("FusedGemm", "activation_alpha"): float,

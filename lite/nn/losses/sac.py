@@ -150,9 +150,10 @@ class SACLoss(EntropyWeightedLoss):
             RuntimeError, ValueError: shapes that differ, or a loss that is NaN.
         """
         td = self._batch(tensordict)
-        loss_qvalue, error = self._qvalue_loss(td)
-        loss_value = None if self.value_network is None else self._value_loss(td)
-        loss_actor, log_prob = self._actor_loss(td)
+        loss_qvalue, known = self.qvalue_loss(td)
+        loss_value = None if self.value_network is None else self.value_loss(td)[0]
+        loss_actor, more = self.actor_loss(td)
+        log_prob = more["log_prob"]
         weights = self._maybe_get_priority_weight(td)
         out = TensorDict(
             loss_actor=loss_actor,
@@ -161,30 +162,11 @@ class SACLoss(EntropyWeightedLoss):
         )
         if loss_value is not None:
             out.set("loss_value", loss_value)
-        self._write_priority(tensordict, error)
+        self._write_priority(tensordict, known["td_error"])
         return self._with_alpha(out, td, log_prob)
 
     def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critics' loss, reduced, and {"td_error": the greatest of their errors}; see the class."""
-        loss, error = self._qvalue_loss(tensordict)
-        return loss, {"td_error": error}
-
-    def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
-        """The value network's loss, reduced, and {}.
-
-        Raises:
-            RuntimeError: the loss has no value network.
-        """
-        if self.value_network is None:
-            raise RuntimeError("value_loss needs a value_network, got None.")
-        return self._value_loss(tensordict), {}
-
-    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
-        """The policy's loss, reduced, and {"log_prob": those of its actions}, constants."""
-        loss, log_prob = self._actor_loss(tensordict)
-        return loss, {"log_prob": log_prob}
-
-    def _qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array]:
         weights = self._maybe_get_priority_weight(tensordict)
         if self.value_network is not None:
             return self._loss_of_shares(tensordict, weights)
@@ -192,9 +174,11 @@ class SACLoss(EntropyWeightedLoss):
         predicted = self._values(self.qvalue_network_params, tensordict)
         loss = self._distance(predicted, target)
         error = np.abs(detached(predicted) - target).max(0)
-        return self._reduce_loss(loss, tensordict, weights=weights), error
+        return self._reduce_loss(loss, tensordict, weights=weights), {"td_error": error}
 
-    def _loss_of_shares(self, tensordict: TensorDictBase, weights: Array | None) -> tuple[Array, Array]:
+    def _loss_of_shares(
+        self, tensordict: TensorDictBase, weights: Array | None
+    ) -> tuple[Array, dict[str, Array]]:
         """The critics' loss where each learns from its share of the batch, and squares of their errors."""
         rows, shares = tensordict.batch_size[0], self.num_qvalue_nets
         if rows % shares:
@@ -204,10 +188,19 @@ class SACLoss(EntropyWeightedLoss):
         parts = tensordict.reshape(shares, -1, *tensordict.batch_size[1:])
         predicted = self._values(self.qvalue_network_params, parts, each=True).reshape(tensordict.batch_size)
         loss = distance_loss(predicted, target, self.loss_function)
-        return self._reduce_loss(loss, tensordict, weights=weights), (detached(predicted) - target) ** 2
+        error = (detached(predicted) - target) ** 2
+        return self._reduce_loss(loss, tensordict, weights=weights), {"td_error": error}
 
-    def _value_loss(self, tensordict: TensorDictBase) -> Array:
-        """The distance of values from the critics' values of the policy's actions plus their entropy."""
+    def value_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
+        """The value network's loss, reduced, and {}.
+
+        It is the distance of values from the critics' values of the policy's actions plus their entropy.
+
+        Raises:
+            RuntimeError: the loss has no value network.
+        """
+        if self.value_network is None:
+            raise RuntimeError("value_loss needs a value_network, got None.")
         weights = self._maybe_get_priority_weight(tensordict)
         data = tensordict.select(*self.value_network.in_keys, strict=False)
         with self.value_network_params.to_module(self.value_network):
@@ -217,13 +210,14 @@ class SACLoss(EntropyWeightedLoss):
         least = detached(self._values(self.target_qvalue_network_params, acted)).min(0)
         require_shape(log_prob, least)
         loss = distance_loss(predicted, least - self._alpha * log_prob, self.loss_function)
-        return self._reduce_loss(loss, tensordict, weights=weights)
+        return self._reduce_loss(loss, tensordict, weights=weights), {}
 
-    def _actor_loss(self, tensordict: TensorDictBase) -> tuple[Array, Array]:
+    def actor_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
+        """The policy's loss, reduced, and {"log_prob": those of its actions}, constants."""
         weights = self._maybe_get_priority_weight(tensordict)
         action, log_prob = self._drawn(self._dist(tensordict, self.actor_network_params))
         loss = self._soft_cost(tensordict, action, log_prob)
-        return self._reduce_loss(loss, tensordict, weights=weights), detached(log_prob)
+        return self._reduce_loss(loss, tensordict, weights=weights), {"log_prob": detached(log_prob)}
 
     def _target(self, tensordict: TensorDictBase) -> Array:
         """The targets of the critics: reward plus soft value of the next state, without gradient."""
