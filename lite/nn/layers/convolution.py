@@ -131,11 +131,15 @@ class _Convolution(Module):
         dims = self._dims
         _require_channels(input, dims, weight.shape[1] * self.groups)
         compute, result = compute_dtype(input.dtype, weight.dtype)
+        mode = _MODES[self.padding_mode]
+        if mode is not None:
+            before, after = self._around(input.shape[-dims:], span(tuple(weight.shape[2:]), self.dilation))
+            width: Any = [*[(0, 0)] * (input.ndim - dims), *zip(before, after, strict=True)]
+            plain = _Windows(dims, self.groups, self.stride, self.dilation)
+            padded = np.pad(input.astype(compute, copy=False), width, mode)  # type: ignore[call-overload]
+            return plain._convolved(padded, weight, bias).astype(result, copy=False)
         x, weight = input if input.ndim == dims + 2 else input[None], weight.astype(compute, copy=False)
-        recorded = is_recorded(x, weight, bias) or (
-            compute == np.float32 and self.padding_mode == "zeros" and is_in_graph(x, weight, bias)
-        )
-        if recorded:
+        if is_recorded(x, weight, bias) or (compute == np.float32 and is_in_graph(x, weight, bias)):
             out = self._recorded(x, weight, bias)
         elif (compiled := self._compiled(x, weight, bias)) is not None:
             out = compiled.values(x, weight, bias)
@@ -161,7 +165,7 @@ class _Convolution(Module):
     def _compiled(self, x: Array, weight: Array, bias: Any) -> Any:
         """The compiled convolution if it is faster; a kernel of one entry is a matrix product."""
         kernel = weight.shape[2:]
-        if self.padding_mode != "zeros" or len(kernel) > 2 or math.prod(kernel) == 1:
+        if len(kernel) > 2 or math.prod(kernel) == 1:
             return None
         before, after, inner = self._fitting(x, weight)
         windows = math.prod(n // s for n, s in zip(inner, self.stride, strict=True))
@@ -189,7 +193,7 @@ class _Convolution(Module):
         matrix = weight.reshape(groups, weight.shape[0] // groups, rows)
 
         def product(part: Array, patches: Array | None = None, result: Array | None = None) -> Array:
-            part = self._padded(part.astype(weight.dtype, copy=False), before, after)
+            part = pad(part.astype(weight.dtype, copy=False), before, after)
             if by_blocks:
                 part = blocks(part[(..., *reach)], self.stride)  # type: ignore[arg-type]
             # (N, channels, offsets, *out) in memory is the matrix of patches of each group already
@@ -223,7 +227,8 @@ class _Convolution(Module):
             if bias is not None:
                 result += value_of(bias).reshape(-1, *(1,) * self._dims)
         count, out, kernel, groups = a.shape[0], result.shape[2:], tuple(w.shape[2:]), self.groups
-        before, after = self._around(a.shape[2:], span(kernel, self.dilation))
+        before, after, sizes = self._fitting(a, w)
+        inside: Any = (..., *(slice(b, n - e) for b, n, e in zip(before, sizes, after, strict=True)))
         slices = offset_slices(out, kernel, self.stride, self.dilation)
         matrix = w.reshape(groups, w.shape[0] // groups, -1)
         block = max(1, _BLOCK // max(a.shape[1] * len(slices) * math.prod(out), 1))
@@ -239,11 +244,10 @@ class _Convolution(Module):
             for part in parts:
                 of_patches = np.matmul(matrix.swapaxes(-1, -2), by_group(g[part]))
                 of_patches = of_patches.reshape(-1, a.shape[1], len(slices), *out)
-                inner = (b + n + e for b, n, e in zip(before, a.shape[2:], after, strict=True))
-                padded = np.zeros_like(of_patches, shape=(*of_patches.shape[:2], *inner))
+                padded = np.zeros_like(of_patches, shape=(*of_patches.shape[:2], *sizes))
                 for i, index in enumerate(slices):
                     padded[index] += of_patches[:, :, i]
-                shares[part] = self._unpadded(padded, before, after)
+                shares[part] = padded[inside]
             return shares
 
         def for_weight(g: Array) -> Array:
@@ -251,7 +255,7 @@ class _Convolution(Module):
                 return compiled.by_weight(g, a, w.shape)
             total = np.zeros_like(g, w.dtype, shape=matrix.shape)
             for part in parts:
-                padded = self._padded(a[part].astype(w.dtype, copy=False), before, after)
+                padded = pad(a[part].astype(w.dtype, copy=False), before, after)
                 patches = np.stack([padded[index] for index in slices], axis=2)
                 patches = patches.reshape(len(padded), groups, matrix.shape[2], math.prod(out))
                 total += np.matmul(by_group(g[part]), patches.swapaxes(-1, -2)).sum(0)
@@ -306,31 +310,6 @@ class _Convolution(Module):
                     f"got {max(a, b)}"
                 )
         return before, after
-
-    def _padded(self, x: Array, before: Sizes, after: Sizes) -> Array:
-        mode = _MODES[self.padding_mode]
-        if mode is None:
-            return pad(x, before, after)
-        for axis, b, a in zip(range(2, x.ndim), before, after, strict=True):
-            # Which entry each position shows: the padding of the positions themselves.
-            shown = np.pad(np.arange(x.shape[axis]), (b, a), mode=mode)  # type: ignore[call-overload]
-            x = x[(slice(None),) * axis + (shown,)]
-        return x
-
-    def _unpadded(self, g: Array, before: Sizes, after: Sizes) -> Array:
-        """The gradient by the padded array from the one by `_padded`, a new plain array."""
-        mode = _MODES[self.padding_mode]
-        for axis, b, a in zip(range(2, g.ndim), before, after, strict=True):
-            if not a and not b:
-                continue
-            lead, size = (slice(None),) * axis, g.shape[axis] - a - b
-            inside = g[(*lead, slice(b, b + size))]
-            if mode is not None:
-                shown = np.pad(np.arange(size), (b, a), mode=mode)  # type: ignore[call-overload]
-                for i in (*range(b), *range(b + size, b + size + a)):
-                    inside[(*lead, shown[i])] += g[(*lead, i)]
-            g = inside
-        return g
 
     def extra_repr(self) -> str:
         """Channels and kernel, and options that are not the default."""
@@ -441,12 +420,12 @@ class Conv2d(_Convolution):
 
 
 class _Windows(_Convolution):
-    """A convolution of step 1 without padding, by a weight that is given."""
+    """A convolution without padding, by a weight that is given."""
 
-    def __init__(self, dims: int, groups: int) -> None:
+    def __init__(self, dims: int, groups: int, stride: Sizes = (), dilation: Sizes = ()) -> None:
         Module.__init__(self)
         self._dims, self.groups = dims, groups
-        self.stride = self.dilation = (1,) * dims
+        self.stride, self.dilation = stride or (1,) * dims, dilation or (1,) * dims
         self.padding, self.padding_mode = (0,) * dims, "zeros"
 
 

@@ -217,13 +217,29 @@ class DiscreteIQLLoss(IQLLoss):
         value_network: Module,
         *,
         action_space: Any = None,
+        num_qvalue_nets: int = 2,
+        loss_function: str = "smooth_l1",
+        temperature: float = 1.0,
         expectile: float = 0.5,
-        **options: Any,
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        generator: Rng = None,
     ) -> None:
         if expectile >= 1.0:
             raise ValueError(f"expectile must be below 1, got {expectile}.")
         space = space_of_loss(action_space)
-        super().__init__(actor_network, qvalue_network, value_network, expectile=expectile, **options)
+        super().__init__(
+            actor_network,
+            qvalue_network,
+            value_network,
+            num_qvalue_nets=num_qvalue_nets,
+            loss_function=loss_function,
+            temperature=temperature,
+            expectile=expectile,
+            separate_losses=separate_losses,
+            reduction=reduction,
+            generator=generator,
+        )
         self.action_space = space
 
     def _taken(self, params: TensorDictParams, tensordict: TensorDictBase) -> Array:
