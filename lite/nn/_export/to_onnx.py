@@ -16,11 +16,6 @@ from typing import Any
 
 import numpy as np
 
-import lite.nn._export.activations
-import lite.nn._export.linear
-import lite.nn._export.normalization
-import lite.nn._export.pooling
-import lite.nn._export.recurrent  # noqa: F401 - each registers its layers
 from lite import NestedKey
 from lite._arrays.types import raw
 from lite._files.commit import new_file
