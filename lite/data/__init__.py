@@ -24,7 +24,7 @@ _NAMES = {
     "collectors.evaluator": "Evaluator",
     ".envs.environments": "EnvError",
     "collectors.llm_collector": "LLMCollector",
-    ".nn.policies.random_policy": "RandomPolicy",
+    ".nn.policies.exploration": "RandomPolicy",
     "collectors.multi_collector": "AsyncCollector MultiAsyncCollector MultiSyncCollector",
     "collectors.ray_collector": "RayCollector",
     ".envs.transforms.step_transforms": "InitTracker RewardSum StepCounter StepTransform TensorDictPrimer",

@@ -4,7 +4,7 @@ from lite.data.collectors.collector import Collector as Collector
 from lite.data.collectors.evaluator import Evaluator as Evaluator
 from lite.envs.environments import EnvError as EnvError
 from lite.data.collectors.llm_collector import LLMCollector as LLMCollector
-from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
+from lite.nn.policies.exploration import RandomPolicy as RandomPolicy
 from lite.data.collectors.multi_collector import AsyncCollector as AsyncCollector
 from lite.data.collectors.multi_collector import MultiAsyncCollector as MultiAsyncCollector
 from lite.data.collectors.multi_collector import MultiSyncCollector as MultiSyncCollector

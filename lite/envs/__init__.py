@@ -31,7 +31,7 @@ _NAMES = {
     "mdp_steps": "step_mdp",
     "parallel_env": "ParallelEnv",
     "pettingzoo": "MarlGroupMapType PettingZooEnv PettingZooWrapper check_marl_grouping",
-    ".nn.policies.random_policy": "RandomPolicy",
+    ".nn.policies.exploration": "RandomPolicy",
     "batched_env": "SerialEnv",
     "spec_checks": "check_env_specs make_composite_from_td",
     "transforms": " ".join(transforms.__all__),

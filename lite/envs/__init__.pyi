@@ -18,7 +18,7 @@ from lite.envs.pettingzoo import MarlGroupMapType as MarlGroupMapType
 from lite.envs.pettingzoo import PettingZooEnv as PettingZooEnv
 from lite.envs.pettingzoo import PettingZooWrapper as PettingZooWrapper
 from lite.envs.pettingzoo import check_marl_grouping as check_marl_grouping
-from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
+from lite.nn.policies.exploration import RandomPolicy as RandomPolicy
 from lite.envs.batched_env import SerialEnv as SerialEnv
 from lite.envs.spec_checks import check_env_specs as check_env_specs
 from lite.envs.spec_checks import make_composite_from_td as make_composite_from_td

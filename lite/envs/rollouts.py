@@ -12,7 +12,7 @@ from lite import NestedKey
 from lite._arrays.types import Path
 from lite._tree.keys import require_path
 from lite.nn import TensorDictModule, TensorDictModuleBase
-from lite.nn.policies.random_policy import RandomPolicy
+from lite.nn.policies.exploration import RandomPolicy
 from lite.specs.composite import Composite
 
 Policy = Callable[[Any], Any]

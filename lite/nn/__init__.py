@@ -32,7 +32,7 @@ from lite._arrays.public import import_on_first_use
 _NAMES = {
     "._transforms.handles": "RemovableHandle",
     "_modules.lazy": "LazyModuleMixin",
-    "_modules.load": "load_safetensors",
+    "_modules.state_dict": "load_safetensors",
     "_modules.meta": "MetaArray",
     "_modules.module": "Module",
     "_modules.parameter": "Parameter",
@@ -67,21 +67,19 @@ _NAMES = {
     "layers.recurrent_cells": "GRUCell LSTMCell RNNCell",
     "layers.transformer": "Transformer TransformerDecoder TransformerDecoderLayer "
     "TransformerEncoder TransformerEncoderLayer",
-    "policies.actors": "Actor ProbabilisticActor",
+    "policies.actors": "Actor ActorCriticOperator ActorCriticWrapper ActorValueOperator ProbabilisticActor",
     "policies.conv_net": "ConvNet DuelingCnnDQNet DuelingMlpDQNet SquashDims Squeeze2dLayer SqueezeLayer",
     "policies.ddpg": "DdpgCnnActor DdpgCnnQNet DdpgMlpActor DdpgMlpQNet",
     "policies.batch_renorm": "BatchRenorm1d",
     "policies.consistent_dropout": "ConsistentDropout ConsistentDropoutModule",
-    "policies.distributional": "DistributionalDQNnet DistributionalQValueActor DistributionalQValueModule",
-    "policies.exploration": "AdditiveGaussianModule EGreedyModule OrnsteinUhlenbeckProcessModule",
-    "policies.hooks": "DistributionalQValueHook QValueHook",
-    "policies.modes": "recurrent_mode set_recurrent_mode",
+    "policies.distributional": "DistributionalDQNnet DistributionalQValueActor DistributionalQValueHook "
+    "DistributionalQValueModule QValueHook",
+    "policies.exploration": "AdditiveGaussianModule EGreedyModule OrnsteinUhlenbeckProcessModule "
+    "RandomPolicy",
     "policies.multi_agent": "MultiAgentConvNet MultiAgentMLP QMixer VDNMixer",
     "policies.multi_step_actor": "MultiStepActorWrapper",
     "policies.noisy": "LazygSDEModule NoisyLazyLinear NoisyLinear gSDEModule reset_noise",
-    "policies.operators": "ActorCriticOperator ActorCriticWrapper ActorValueOperator",
-    "policies.random_policy": "RandomPolicy",
-    "policies.recurrent": "GRUModule LSTMModule",
+    "policies.recurrent": "GRUModule LSTMModule recurrent_mode set_recurrent_mode",
     "policies.safe": "SafeModule SafeProbabilisticModule SafeProbabilisticTensorDictSequential "
     "SafeSequential",
     "policies.tanh": "TanhModule",

@@ -2,7 +2,7 @@
 
 from lite._transforms.handles import RemovableHandle as RemovableHandle
 from lite.nn._modules.lazy import LazyModuleMixin as LazyModuleMixin
-from lite.nn._modules.load import load_safetensors as load_safetensors
+from lite.nn._modules.state_dict import load_safetensors as load_safetensors
 from lite.nn._modules.meta import MetaArray as MetaArray
 from lite.nn._modules.module import Module as Module
 from lite.nn._modules.parameter import Parameter as Parameter
@@ -96,6 +96,9 @@ from lite.nn.layers.transformer import TransformerDecoderLayer as TransformerDec
 from lite.nn.layers.transformer import TransformerEncoder as TransformerEncoder
 from lite.nn.layers.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from lite.nn.policies.actors import Actor as Actor
+from lite.nn.policies.actors import ActorCriticOperator as ActorCriticOperator
+from lite.nn.policies.actors import ActorCriticWrapper as ActorCriticWrapper
+from lite.nn.policies.actors import ActorValueOperator as ActorValueOperator
 from lite.nn.policies.actors import ProbabilisticActor as ProbabilisticActor
 from lite.nn.policies.conv_net import ConvNet as ConvNet
 from lite.nn.policies.conv_net import DuelingCnnDQNet as DuelingCnnDQNet
@@ -112,14 +115,13 @@ from lite.nn.policies.consistent_dropout import ConsistentDropout as ConsistentD
 from lite.nn.policies.consistent_dropout import ConsistentDropoutModule as ConsistentDropoutModule
 from lite.nn.policies.distributional import DistributionalDQNnet as DistributionalDQNnet
 from lite.nn.policies.distributional import DistributionalQValueActor as DistributionalQValueActor
+from lite.nn.policies.distributional import DistributionalQValueHook as DistributionalQValueHook
 from lite.nn.policies.distributional import DistributionalQValueModule as DistributionalQValueModule
+from lite.nn.policies.distributional import QValueHook as QValueHook
 from lite.nn.policies.exploration import AdditiveGaussianModule as AdditiveGaussianModule
 from lite.nn.policies.exploration import EGreedyModule as EGreedyModule
 from lite.nn.policies.exploration import OrnsteinUhlenbeckProcessModule as OrnsteinUhlenbeckProcessModule
-from lite.nn.policies.hooks import DistributionalQValueHook as DistributionalQValueHook
-from lite.nn.policies.hooks import QValueHook as QValueHook
-from lite.nn.policies.modes import recurrent_mode as recurrent_mode
-from lite.nn.policies.modes import set_recurrent_mode as set_recurrent_mode
+from lite.nn.policies.exploration import RandomPolicy as RandomPolicy
 from lite.nn.policies.multi_agent import MultiAgentConvNet as MultiAgentConvNet
 from lite.nn.policies.multi_agent import MultiAgentMLP as MultiAgentMLP
 from lite.nn.policies.multi_agent import QMixer as QMixer
@@ -130,12 +132,10 @@ from lite.nn.policies.noisy import NoisyLazyLinear as NoisyLazyLinear
 from lite.nn.policies.noisy import NoisyLinear as NoisyLinear
 from lite.nn.policies.noisy import gSDEModule as gSDEModule
 from lite.nn.policies.noisy import reset_noise as reset_noise
-from lite.nn.policies.operators import ActorCriticOperator as ActorCriticOperator
-from lite.nn.policies.operators import ActorCriticWrapper as ActorCriticWrapper
-from lite.nn.policies.operators import ActorValueOperator as ActorValueOperator
-from lite.nn.policies.random_policy import RandomPolicy as RandomPolicy
 from lite.nn.policies.recurrent import GRUModule as GRUModule
 from lite.nn.policies.recurrent import LSTMModule as LSTMModule
+from lite.nn.policies.recurrent import recurrent_mode as recurrent_mode
+from lite.nn.policies.recurrent import set_recurrent_mode as set_recurrent_mode
 from lite.nn.policies.safe import SafeModule as SafeModule
 from lite.nn.policies.safe import SafeProbabilisticModule as SafeProbabilisticModule
 from lite.nn.policies.safe import SafeProbabilisticTensorDictSequential as SafeProbabilisticTensorDictSequential

@@ -25,7 +25,7 @@ from lite.envs.rollouts import truncate_last, truncated_roots
 from lite.envs.transforms.step_transforms import StepTransform
 from lite.kernels._integer import integer
 from lite.nn import InteractionType, Module, TensorDictModule, set_interaction_type
-from lite.nn.policies.random_policy import RandomPolicy
+from lite.nn.policies.exploration import RandomPolicy
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
 

@@ -1,7 +1,7 @@
 """The names of `torch.nn.utils` and `tensordict.nn.utils`, where scripts import them from."""
 
 from lite.nn._parameters.clipping import clip_grad_norm_, clip_grad_value_
-from lite.nn._parameters.vectors import parameters_to_vector, vector_to_parameters
+from lite.nn._parameters.tree import parameters_to_vector, vector_to_parameters
 from lite.nn.layers.normal_params import add_custom_mapping, biased_softplus, expln, inv_softplus, mappings
 from lite.nn.settings import set_skip_existing, skip_existing
 

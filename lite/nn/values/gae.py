@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from lite import TensorDictBase
 from lite.kernels import Advantage, gae
 from lite.nn._modules.module import Module
-from lite.nn.values.advantage_estimator import AdvantageEstimator
-from lite.nn.values.base import Array, Options, Signals, Writes, as_number, next_path
+from lite.nn.values.base import AdvantageEstimator, Array, Options, Signals, Writes, as_number, next_path
 from lite.nn.values.network_calls import expand_to
 from lite.nn.values.standardize import standardized
 

@@ -12,8 +12,7 @@ from lite import NestedKey, TensorDictBase
 from lite._tree.collection import TensorCollection
 from lite.kernels import Advantage, retrace, vtrace
 from lite.nn._modules.module import Module
-from lite.nn.values.advantage_estimator import AdvantageEstimator
-from lite.nn.values.base import AcceptedKeys, Array, Options, Writes, as_number
+from lite.nn.values.base import AcceptedKeys, AdvantageEstimator, Array, Options, Writes, as_number
 from lite.nn.values.entries import detached
 from lite.nn.values.standardize import standardized
 

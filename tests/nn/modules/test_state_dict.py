@@ -1,6 +1,7 @@
 """state_dict and load_state_dict: names, order, strictness, and leaving the module alone on failure."""
 
 from collections import OrderedDict
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -270,3 +271,22 @@ def test_buffers_take_other_shapes_only_when_assigned() -> None:
     norm.load_state_dict(state)
     np.testing.assert_array_equal(norm.running_mean, [1, 1])
     assert norm.running_mean.dtype == np.float32
+
+
+def test_weights_by_name(tmp_path: Path) -> None:
+    from safetensors.numpy import save_file
+
+    path = tmp_path / "model.safetensors"
+    source = nn.Linear(3, 2, rng=0)
+    save_file(dict(source.state_dict()), path)
+    state = nn.load_safetensors(path)
+    assert sorted(state) == ["bias", "weight"]
+    target = nn.Linear(3, 2, rng=1)
+    target.load_state_dict(state)
+    np.testing.assert_array_equal(target.weight, source.weight)
+
+
+def test_no_file_and_a_damaged_one(tmp_path: Path) -> None:
+    raises(FileNotFoundError, "", nn.load_safetensors, tmp_path / "none")
+    (tmp_path / "text").write_text("no arrays")
+    raises(ValueError, "", nn.load_safetensors, tmp_path / "text")

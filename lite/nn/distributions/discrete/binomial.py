@@ -10,7 +10,7 @@ from lite._arrays.types import Array
 from lite._transforms.vmap.running import everything
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.discrete.categorical import Categorical
-from lite.nn.distributions.discrete.probs_or_logits import ProbsOrLogits, fails, log_likelihood
+from lite.nn.distributions.discrete.geometric import ProbsOrLogits, fails, log_likelihood
 from lite.nn.distributions.distribution import (
     Distribution,
     Elementwise,
