@@ -1,101 +1,21 @@
-"""Batches of distributions: expanded ones, parts of them, all values of small ones, rows without draws."""
+"""Batches of distributions: expanded, mapped, parts of them, all values of small ones, rows without draws."""
 
 import inspect
 import itertools
-from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes  # noqa: F401 - its names are dtypes
 import numpy as np
 import pytest
 from helpers.cases import each_case, noting, raises
 from helpers.compared import assert_same
+from helpers.nn.distributions import BATCH, MAKE, parameters
 
-from lite import TensorDict
+from lite import vmap
 from lite.nn import distributions as d
 
+MAPPED = sorted(set(MAKE) - {"CompositeDistribution", "LLMMaskedCategorical", "LogProbDistribution"})
 OF_SEVERAL = ("CompositeDistribution", "MixtureSameFamily")  # which draw from one after the other
-Make = Callable[[dict[str, Any]], Any]
-BATCH = (3, 2)
-
-
-def parameters(seed: int = 0) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    return {
-        "loc": rng.normal(size=(*BATCH, 4)),
-        "scale": rng.random((*BATCH, 4)) + 0.2,
-        "probs": rng.random((*BATCH, 4)),
-        "logits": rng.normal(size=(*BATCH, 4)),
-        "mask": rng.random((*BATCH, 4)) < 0.5,
-        "seen": np.array([[True, False], [True, True], [False, True]]),
-    }
-
-
-def _admitting(p: dict[str, Any]) -> Any:
-    mask = p["mask"].copy()
-    mask[..., 1] = True
-    return mask
-
-
-def _covariances(scale: Any) -> Any:
-    return scale[..., None] * scale[..., None, :] * 0.3 + np.eye(4)
-
-
-# how each is made of parameters (*batch, 4)
-MAKE: dict[str, Make] = {
-    "Bernoulli": lambda p: d.Bernoulli(probs=p["probs"]),
-    "Categorical": lambda p: d.Categorical(logits=p["logits"]),
-    "CompositeDistribution": lambda p: d.CompositeDistribution(
-        TensorDict(
-            {"x": {k: p[k] for k in ("loc", "scale")}, "y": {"probs": p["probs"]}}, p["loc"].shape[:-1]
-        ),
-        {"x": d.IndependentNormal, "y": d.Categorical},
-    ),
-    "Delta": lambda p: d.Delta(p["loc"]),
-    "Independent": lambda p: d.Independent(d.Uniform(p["loc"], p["loc"] + p["scale"]), 1),
-    "IndependentNormal": lambda p: d.IndependentNormal(p["loc"], p["scale"]),
-    "LLMMaskedCategorical": lambda p: d.LLMMaskedCategorical(p["logits"], p["seen"]),
-    "LogProbDistribution": lambda p: d.LogProbDistribution(p["loc"], p["mask"]),
-    "MaskedCategorical": lambda p: d.MaskedCategorical(p["logits"], mask=_admitting(p)),
-    "MaskedOneHotCategorical": lambda p: d.MaskedOneHotCategorical(
-        probs=p["probs"], indices=np.array([0, 3])
-    ),
-    "Normal": lambda p: d.Normal(p["loc"], p["scale"]),
-    "OneHotCategorical": lambda p: d.OneHotCategorical(probs=p["probs"]),
-    "OneHotCategoricalStraightThrough": lambda p: d.OneHotCategoricalStraightThrough(p["probs"]),
-    "OneHotOrdinal": lambda p: d.OneHotOrdinal(p["logits"]),
-    "Ordinal": lambda p: d.Ordinal(p["logits"]),
-    "TanhDelta": lambda p: d.TanhDelta(p["loc"], high=2.0),
-    "TanhNormal": lambda p: d.TanhNormal(p["loc"], p["scale"], low=-2.0),
-    "TruncatedNormal": lambda p: d.TruncatedNormal(p["loc"], p["scale"]),
-    "Uniform": lambda p: d.Uniform(p["loc"], p["loc"] + p["scale"]),
-    "Beta": lambda p: d.Beta(p["scale"], p["probs"] + 0.1),
-    "Binomial": lambda p: d.Binomial(7, logits=p["logits"]),
-    "Cauchy": lambda p: d.Cauchy(p["loc"], p["scale"]),
-    "Chi2": lambda p: d.Chi2(p["scale"]),
-    "Dirichlet": lambda p: d.Dirichlet(p["scale"]),
-    "Exponential": lambda p: d.Exponential(p["scale"]),
-    "Gamma": lambda p: d.Gamma(p["scale"], p["probs"] + 0.1),
-    "Geometric": lambda p: d.Geometric(probs=p["probs"]),
-    "Gumbel": lambda p: d.Gumbel(p["loc"], p["scale"]),
-    "HalfNormal": lambda p: d.HalfNormal(p["scale"]),
-    "Laplace": lambda p: d.Laplace(p["loc"], p["scale"]),
-    "LogNormal": lambda p: d.LogNormal(p["loc"], p["scale"]),
-    "MixtureSameFamily": lambda p: d.MixtureSameFamily(
-        d.Categorical(probs=p["probs"]), d.Normal(p["loc"], p["scale"])
-    ),
-    "Multinomial": lambda p: d.Multinomial(5, probs=p["probs"]),
-    "MultivariateNormal": lambda p: d.MultivariateNormal(p["loc"], _covariances(p["scale"])),
-    "NegativeBinomial": lambda p: d.NegativeBinomial(p["scale"], probs=p["probs"]),
-    "Pareto": lambda p: d.Pareto(p["scale"], p["probs"] + 0.1),
-    "Poisson": lambda p: d.Poisson(p["scale"]),
-    "RelaxedOneHotCategorical": lambda p: d.RelaxedOneHotCategorical(0.6, logits=p["logits"]),
-    "StudentT": lambda p: d.StudentT(p["scale"], p["loc"], p["probs"] + 0.1),
-    "TransformedDistribution": lambda p: d.TransformedDistribution(
-        d.Independent(d.Normal(p["loc"], p["scale"]), 1), [d.SafeTanhTransform(), d.AffineTransform(1.0, 2.0)]
-    ),
-    "VonMises": lambda p: d.VonMises(p["loc"], p["scale"]),
-    "Weibull": lambda p: d.Weibull(p["scale"], p["probs"] + 0.1),
-}
 
 
 def test_the_table_has_every_distribution() -> None:
@@ -145,6 +65,28 @@ def test_expanded_distributions_are_those_of_expanded_parameters() -> None:
             if name == "LLMMaskedCategorical":
                 value = value[0]
             assert_same(got.log_prob(value), expected.log_prob(value))
+
+
+@each_case("dtype", ["float16", "float32", "float64", "bfloat16"])
+def test_dtypes_are_kept_and_parameters_not_written_to(dtype: str) -> None:
+    """In bfloat16 results may be float32: their digits are compared."""
+    floats = {key: value.dtype.kind == "f" for key, value in parameters().items()}
+    narrow = {key: value.astype(dtype) if floats[key] else value for key, value in parameters().items()}
+    for array in narrow.values():
+        array.flags.writeable = False
+    wide = {key: value.astype(np.float64) if floats[key] else value for key, value in narrow.items()}
+    half = ("Bernoulli", "Normal", "TanhDelta", "TanhNormal", "TruncatedNormal", "Uniform")
+    for name in half if dtype == "bfloat16" else MAPPED:
+        with noting(name):
+            dist = MAKE[name](narrow)
+            value = dist.sample((2,), rng=0)
+            found = dist.log_prob(value)
+            if name in half and "Delta" not in name:  # others draw numbers that end the support when rounded
+                expected = MAKE[name](wide).log_prob(value.astype(np.float64))
+                np.testing.assert_allclose(found.astype(np.float64), expected, rtol=2e-2, atol=1e-2)
+            if dtype != "bfloat16":
+                kept = {found.dtype, value.dtype, getattr(dist, "deterministic_sample", value).dtype}
+                assert {kind for kind in kept if kind != np.int64} == {np.dtype(dtype)}
 
 
 def test_expanding_copies_nothing_and_leaves_the_distribution_as_it_was() -> None:
@@ -244,3 +186,64 @@ def test_extreme_parameters_draw_numbers() -> None:
             draws = dist.sample((50,), rng=0)
             assert draws.dtype == dtype
             assert not np.isnan(draws).any()
+
+
+# -- inside vmap: with mapped parameters they give what their batch gives ------------------------------------
+
+# Of these the random numbers that a draw takes depend on the parameters.
+REJECTING = (
+    *("Beta", "Binomial", "Chi2", "Dirichlet", "Gamma", "Multinomial", "NegativeBinomial", "Poisson"),
+    *("StudentT", "VonMises"),
+)
+
+
+@each_case("name", MAPPED)
+def test_mapped_parameters(name: str) -> None:
+    p, make, tested = parameters(), MAKE[name], 0
+    values = make(p).sample(rng=0)
+
+    def member(dist: Any, what: str, value: Any) -> Any:
+        found = getattr(dist, what)
+        return found(value) if what in ("log_prob", "cdf", "icdf") else found() if callable(found) else found
+
+    for what in ("log_prob", "cdf", "icdf", "mean", "mode", "variance", "entropy"):
+        given = np.full(values.shape, 0.3) if what == "icdf" else values
+        try:
+            expected = member(make(p), what, given)
+        except (NotImplementedError, RuntimeError):
+            continue
+        got = vmap(lambda p, v, what=what: member(make(p), what, v))(p, given)
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=1e-11)
+        tested += 1
+    few = ("RelaxedOneHotCategorical", "TanhNormal", "TransformedDistribution")
+    assert tested >= (1 if name in few else 3)
+
+
+@each_case("name", MAPPED)
+def test_mapped_draws(name: str) -> None:
+    p, make, rng = parameters(), MAKE[name], np.random.default_rng(1)
+
+    def draw(p: Any) -> Any:
+        return make(p).sample((3,), rng=rng)
+
+    if "Delta" not in name:
+        raises(RuntimeError, "vmap met a random draw", vmap(draw), p)
+    expected = make(p).sample((3,), rng=0)
+    got = vmap(draw, randomness="different", out_dims=1)(p)
+    assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
+    if name in REJECTING:
+        message = r"draws by Generator\.\w+ cannot be the same for all elements"
+        raises(RuntimeError, message, vmap(draw, randomness="same"), p)
+    elif name not in OF_SEVERAL:
+        same = vmap(draw, randomness="same")({key: value[[0] * 3] for key, value in p.items()})
+        np.testing.assert_array_equal(same, np.broadcast_to(same[:1], same.shape))
+
+
+def test_mapped_divergences() -> None:
+    for one, other in (("Normal", "Gumbel"), ("MultivariateNormal", "MultivariateNormal")):
+
+        def divergence(p: Any, one: str = one, other: str = other) -> Any:
+            return d.kl_divergence(MAKE[one](p), MAKE[other]({**p, "loc": p["loc"] * 0}))
+
+        np.testing.assert_allclose(vmap(divergence)(parameters()), divergence(parameters()), rtol=1e-12)
