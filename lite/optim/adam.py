@@ -50,6 +50,7 @@ class Adam(Optimizer):
 
     _slots = {"exp_avg": None, "exp_avg_sq": None, "max_exp_avg_sq": "amsgrad"}  # noqa: RUF012
     _kernel = "adam"
+    _options = ("lr", "betas", "eps", "weight_decay", "amsgrad", "maximize", "decoupled_weight_decay")
     _not_negative = ("lr", "weight_decay", "eps")
 
     def __init__(
@@ -67,16 +68,7 @@ class Adam(Optimizer):
         fused: bool | None = None,
         decoupled_weight_decay: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "weight_decay": weight_decay,
-            "amsgrad": amsgrad,
-            "maximize": maximize,
-            "decoupled_weight_decay": decoupled_weight_decay,
-        }
-        super().__init__(params, defaults, 1e-3)
+        super().__init__(params, locals(), 1e-3)
 
     def _check(self, options: Options) -> None:
         super()._check(options)

@@ -41,7 +41,7 @@ class Optimizer:
 
     Args:
         params: see above.
-        defaults: the options of groups that do not say otherwise; "lr" is None unless given.
+        given: the arguments of the constructor, with those of `_options`; "lr" is None unless given.
         default_lr: the learning rate if none is given.
 
     Raises:
@@ -53,10 +53,11 @@ class Optimizer:
     _slots: ClassVar[dict[str, str | None]] = {}
     _kernel: ClassVar[str]
     _counts: ClassVar[bool] = True  # whether torch keeps the number of steps for each parameter
+    _options: ClassVar[tuple[str, ...]]  # of groups
     _not_negative: ClassVar[tuple[str, ...]] = ("lr", "weight_decay")
 
-    def __init__(self, params: Any, defaults: Options, default_lr: float) -> None:
-        lr = defaults["lr"]
+    def __init__(self, params: Any, given: Mapping[str, Any], default_lr: float) -> None:
+        lr = given["lr"]
         functional = params is None or _is_rate(params)
         if functional and params is not None:
             if lr is not None:
@@ -64,7 +65,8 @@ class Optimizer:
                     f"the learning rate is given twice: as the first argument, {params}, and lr={lr}."
                 )
             lr = params
-        self.defaults: Options = {**defaults, "lr": default_lr if lr is None else lr}
+        self.defaults: Options = {name: given[name] for name in self._options}
+        self.defaults["lr"] = default_lr if lr is None else lr
         self.state: defaultdict[Parameter, dict[str, Any]] = defaultdict(dict)
         self.param_groups: list[Options] = []
         # While a graph is traced: what it adds to numbers of steps in `state`, and what a state begins as.

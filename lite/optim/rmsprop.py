@@ -41,6 +41,7 @@ class RMSprop(Optimizer):
 
     _slots = {"square_avg": None, "grad_avg": "centered", "momentum_buffer": "momentum"}  # noqa: RUF012
     _kernel = "rmsprop"
+    _options = ("lr", "momentum", "alpha", "eps", "centered", "weight_decay", "maximize")
     _not_negative = ("lr", "alpha", "eps", "weight_decay", "momentum")
 
     def __init__(
@@ -56,16 +57,7 @@ class RMSprop(Optimizer):
         foreach: bool | None = None,
         maximize: bool = False,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "alpha": alpha,
-            "eps": eps,
-            "centered": centered,
-            "weight_decay": weight_decay,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults, 1e-2)
+        super().__init__(params, locals(), 1e-2)
 
     def _numbers(self, options: Options, lr: float, step: int) -> tuple[float, ...]:
         alpha = float(options["alpha"])

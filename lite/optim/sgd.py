@@ -46,6 +46,7 @@ class SGD(Optimizer):
     _slots = {"momentum_buffer": "momentum"}  # noqa: RUF012
     _kernel = "sgd"
     _counts = False
+    _options = ("lr", "momentum", "dampening", "weight_decay", "nesterov", "maximize")
     _not_negative = ("lr", "momentum", "weight_decay")
 
     def __init__(
@@ -61,15 +62,7 @@ class SGD(Optimizer):
         foreach: bool | None = None,
         fused: bool | None = None,
     ) -> None:
-        defaults = {
-            "lr": lr,
-            "momentum": momentum,
-            "dampening": dampening,
-            "weight_decay": weight_decay,
-            "nesterov": nesterov,
-            "maximize": maximize,
-        }
-        super().__init__(params, defaults, 1e-3)
+        super().__init__(params, locals(), 1e-3)
 
     def _check(self, options: Options) -> None:
         super()._check(options)

@@ -93,16 +93,12 @@ class NoisyLinear(Module):
         self.out_features = out_features
         self.std_init = std_init
         self.use_exploration_type = use_exploration_type is not False
-        self._rng: Rng = rng
-        shapes = {"weight": (out_features, in_features), "bias": (out_features,)}
-        for name, shape in shapes.items():
+        for name, shape in (("weight", (out_features, in_features)), ("bias", (out_features,))):
             some = name == "weight" or bias
             for part in ("_mu", "_sigma"):
                 self.register_parameter(name + part, empty_parameter(shape, device, dtype) if some else None)
-        for name, shape in shapes.items():
-            some = name == "weight" or bias
             self.register_buffer(f"{name}_epsilon", empty_array(shape, device, dtype) if some else None)
-        self._rng = np.random.default_rng(rng)
+        self._rng: Rng = np.random.default_rng(rng)
         reset(self, self._rng)
         self.reset_noise()
 

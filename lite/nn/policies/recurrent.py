@@ -193,6 +193,19 @@ class _RecurrentModule(TensorDictModuleBase):
     _layer: ClassVar[str]  # name of the child
     _states: ClassVar[tuple[str, ...]]  # keys of the states
 
+    def _layer_of(
+        self, cls: Any, given: Any, sizes: tuple[int | None, int | None], *options: Any, rng: Rng
+    ) -> Any:
+        if given is None:
+            if None in sizes:
+                raise ValueError(f"input_size and hidden_size must be given, got {sizes[0]} and {sizes[1]}.")
+            return cls(*sizes, *options, rng=rng)
+        if sizes != (None, None):
+            raise ValueError(
+                f"{self._layer} takes the place of input_size and hidden_size, which were given, too."
+            )
+        return given
+
     def _take(
         self, layer: Recurrent, in_key: NestedKey | None, in_keys: Sequence[NestedKey] | None,
         out_key: NestedKey | None, out_keys: Sequence[NestedKey] | None, default_recurrent_mode: bool | None,
@@ -409,20 +422,8 @@ class LSTMModule(_RecurrentModule):
         rng: Rng = None,
     ) -> None:
         super().__init__()
-        if lstm is None:
-            lstm = LSTM(
-                *_sizes(input_size, hidden_size),
-                num_layers,
-                bias,
-                batch_first,
-                dropout,
-                bidirectional,
-                proj_size,
-                device,
-                rng=rng,
-            )
-        elif (input_size, hidden_size) != (None, None):
-            raise ValueError("lstm takes the place of input_size and hidden_size, which were given, too.")
+        options = (num_layers, bias, batch_first, dropout, bidirectional, proj_size, device)
+        lstm = self._layer_of(LSTM, lstm, (input_size, hidden_size), *options, rng=rng)
         self._take(lstm, in_key, in_keys, out_key, out_keys, default_recurrent_mode)
 
 
@@ -489,26 +490,9 @@ class GRUModule(_RecurrentModule):
         rng: Rng = None,
     ) -> None:
         super().__init__()
-        if gru is None:
-            gru = GRU(
-                *_sizes(input_size, hidden_size),
-                num_layers,
-                bias,
-                batch_first,
-                dropout,
-                bidirectional,
-                device,
-                rng=rng,
-            )
-        elif (input_size, hidden_size) != (None, None):
-            raise ValueError("gru takes the place of input_size and hidden_size, which were given, too.")
+        options = (num_layers, bias, batch_first, dropout, bidirectional, device)
+        gru = self._layer_of(GRU, gru, (input_size, hidden_size), *options, rng=rng)
         self._take(gru, in_key, in_keys, out_key, out_keys, default_recurrent_mode)
-
-
-def _sizes(input_size: int | None, hidden_size: int | None) -> tuple[int, int]:
-    if input_size is None or hidden_size is None:
-        raise ValueError(f"input_size and hidden_size must be given, got {input_size} and {hidden_size}.")
-    return input_size, hidden_size
 
 
 belong_to("lite.nn", GRUModule, LSTMModule, set_recurrent_mode)

@@ -16,11 +16,11 @@ from lite.nn.distributions.distribution import (
     HALF_LOG_2PI,
     LOG_2,
     Distribution,
+    Elementwise,
     Numbers,
     ShapeLike,
     as_float,
     as_shape,
-    as_value,
     float_arrays,
     in_double,
     require,
@@ -125,7 +125,7 @@ class Normal(Distribution):
     support = _REAL
 
 
-class HalfNormal(Distribution):
+class HalfNormal(Elementwise):
     """Absolute values of normally distributed numbers with the mean 0.
 
     Args:
@@ -147,47 +147,33 @@ class HalfNormal(Distribution):
     """
 
     has_rsample = True
-    _batched = ("scale",)
+    _batched = _positive = ("scale",)
+    support = Interval(0, np.inf)
 
     def __init__(self, scale: Numbers, validate_args: bool | None = None) -> None:
-        self.scale = as_float(scale)
-        if validate_args is not False:
-            require(self.scale > 0, "scale must be positive", self.scale)
-        super().__init__(self.scale.shape)
+        (self.scale,) = self._parameters(validate_args, scale)
 
     def rsample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
         """Draw numbers; see `Distribution.rsample`."""
         noise = standard_normal(rng, (*as_shape(sample_shape), *self.batch_shape), self.scale.dtype)
         return np.abs(self.scale * noise)
 
-    def log_prob(self, value: Numbers) -> Array:
-        """Logarithm of the density; -inf for negative numbers."""
+    @staticmethod
+    def _log_density(x: Array, scale: Array) -> Array:
+        z = x / scale
+        return np.where(x < 0, -np.inf, -0.5 * z * z - np.log(scale) + (LOG_2 - HALF_LOG_2PI))
 
-        def density(x: Array, scale: Array) -> Array:
-            z = x / scale
-            return np.where(x < 0, -np.inf, -0.5 * z * z - np.log(scale) + (LOG_2 - HALF_LOG_2PI))
+    @staticmethod
+    def _probability(x: Array, scale: Array) -> Array:
+        return erf(np.maximum(x, 0) / (scale * math.sqrt(2.0)))
 
-        return in_double(density, as_value(value, self.scale.dtype), self.scale)
+    @staticmethod
+    def _quantile(p: Array, scale: Array) -> Array:
+        return scale * normal_quantile((p + 1) / 2)
 
     def entropy(self) -> Array:
         """Entropy of each number."""
         return np.log(self.scale) + (0.5 + HALF_LOG_2PI - LOG_2)
-
-    def cdf(self, value: Numbers) -> Array:
-        """Probability of numbers up to `value`."""
-        return in_double(
-            lambda x, scale: erf(np.maximum(x, 0) / (scale * math.sqrt(2.0))),
-            as_value(value, self.scale.dtype),
-            self.scale,
-        )
-
-    def icdf(self, value: Numbers) -> Array:
-        """The number up to which the probability is `value`."""
-
-        def quantile(p: Array, scale: Array) -> Array:
-            return scale * normal_quantile((p + 1) / 2)
-
-        return in_double(quantile, as_value(value, self.scale.dtype), self.scale)
 
     @property
     def mean(self) -> Array:
@@ -205,8 +191,6 @@ class HalfNormal(Distribution):
     def variance(self) -> Array:
         """(1 - 2 / π) scale²."""
         return self.scale * self.scale * (1 - 2 / math.pi)
-
-    support = Interval(0, np.inf)
 
 
 def scale_for(loc: Array, scale: Numbers | Callable[[Array], Numbers]) -> Numbers:
