@@ -3,8 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.exporter import Exporter
 
 from lite import TensorDict, from_dlpack
@@ -34,5 +33,4 @@ def test_memory_is_shared(kind: type[Exporter]) -> None:
 def test_arrays_are_what_they_are_and_others_refused() -> None:
     x = np.arange(3)
     assert from_dlpack(x) is x
-    with pytest.raises(TypeError, match="array must have __dlpack__, got list"):
-        from_dlpack([1])
+    raises(TypeError, "array must have __dlpack__, got list", from_dlpack, [1])

@@ -5,8 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict
 from lite._arrays.numbers import number_as_array, operands_for
@@ -65,6 +64,5 @@ def test_in_place_with_numbers_of_other_kinds() -> None:
     td = TensorDict({"a": np.ones(2, np.float32), "b": np.ones(2, np.int8)}, batch_size=[2])
     td.add_(2)
     np.testing.assert_array_equal(td["b"], np.array([3, 3], np.int8))
-    with pytest.raises(TypeError, match="int8"):
-        td.add_(0.5)
+    raises(TypeError, "int8", td.add_, 0.5)
     np.testing.assert_array_equal(td["a"], np.array([3, 3], np.float32))

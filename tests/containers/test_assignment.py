@@ -1,8 +1,7 @@
 """What ends up in which entry: rows, views of what is written to, chosen keys."""
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import rows
 
 from lite import TensorDict, lazy_stack
@@ -72,8 +71,7 @@ def test_chosen_keys_only_are_copied() -> None:
     td.update_({("n", "b"): np.zeros((3, 2)), "a": np.full(3, 9)}, keys_to_update=[("n", "b")])
     np.testing.assert_array_equal(td["n", "b"], np.zeros((3, 2)))
     np.testing.assert_array_equal(td["a"], np.arange(3))
-    with pytest.raises(KeyError):
-        td.update_({"missing": np.zeros(3)}, keys_to_update=["missing"])
+    raises(KeyError, "", td.update_, {"missing": np.zeros(3)}, keys_to_update=["missing"])
 
 
 def test_a_mapping_at_a_new_path_creates_every_node() -> None:

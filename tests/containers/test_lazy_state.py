@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 from lite import TensorDict, lazy_stack
 from lite._containers.lazy_entries import pieces_along
@@ -36,5 +37,4 @@ def test_properties_that_are_set() -> None:
         td.is_locked = locked
         assert (td.is_locked, td.tensordicts[0].is_locked) == (locked, locked)
     assert td.auto_batch_size_() is td
-    with pytest.raises(RuntimeError, match="batch size of a lazy stack follows from its parts"):
-        td.auto_batch_size_(0)
+    raises(RuntimeError, "batch size of a lazy stack follows from its parts", td.auto_batch_size_, 0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorClass, TensorDict, lazy_stack, register_pytree
 
@@ -81,8 +81,7 @@ def test_scan_takes_a_dim_of_what_it_goes_through_and_leaves_the_carry() -> None
 def test_an_index_inside_vmap_is_of_the_batch() -> None:
     """Leaves of equal features are no batch of them."""
     td = TensorDict({"a": np.ones((3, 4), np.float32), "b": np.ones((3, 4), np.float32)}, [3])
-    with pytest.raises(RuntimeError, match="batch_dims==0"):
-        jax.vmap(lambda row: row[0])(td)
+    raises(RuntimeError, "batch_dims==0", lambda: jax.vmap(lambda row: row[0])(td))
     two = TensorDict({"a": np.arange(24.0).reshape(3, 2, 4)}, [3, 2])
     np.testing.assert_array_equal(jax.vmap(lambda row: row[0])(two)["a"], two["a"][:, 0])
 

@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.exporter import Exporter
 
 import lite
@@ -38,8 +39,7 @@ def test_from_torch_takes_mappings_without_torch() -> None:
     assert td["x"] is x
     assert np.shares_memory(td["n", "f"], x)
     assert td["s"] == "text"
-    with pytest.raises(TypeError, match="tensordict or a mapping of tensors, got int"):
-        TensorDict.from_torch(3)
+    raises(TypeError, "tensordict or a mapping of tensors, got int", TensorDict.from_torch, 3)
 
 
 MISSING = """

@@ -5,7 +5,6 @@ import os
 import zipfile
 
 import numpy as np
-import pytest
 from helpers.cases import each_case, raises
 from helpers.saved_samples import check, sample
 from helpers.trees import tree, unchanged
@@ -124,5 +123,4 @@ def test_a_name_that_is_no_text(tmp_path):
     path = tmp_path / "td.tdz"
     TensorDict({"a": np.zeros(3), "é": np.ones(2)}).save(path)
     path.write_bytes(path.read_bytes().replace("é".encode(), b"\xff\xff"))
-    with pytest.raises(ValueError, match="is not a memory-mapped tensordict archive"):
-        TensorDict.load(path)
+    raises(ValueError, "is not a memory-mapped tensordict archive", TensorDict.load, path)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.shared import add_one, echo_all, put_and_die, put_new
 from helpers.tiers import standing_for_all
 
@@ -52,8 +53,7 @@ def test_a_sender_that_ended_is_named_as_the_reason(target: Any, monkeypatch: py
     child.start()
     child.join(60)
     assert not child.is_alive()
-    with pytest.raises(ConnectionError, match=r"ended before it was received.* send a copy"):
-        queue.get(timeout=60)
+    raises(ConnectionError, r"ended before it was received.* send a copy", queue.get, timeout=60)
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")

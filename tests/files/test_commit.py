@@ -180,12 +180,10 @@ def test_no_file_is_moved_by_a_link(tmp_path):
         lambda: commit.finish(str(root)),
         lambda: TensorDict.load_memmap(root),
     ):
-        with pytest.raises(ValueError, match="refusing to follow the symbolic link"):
-            use()
+        raises(ValueError, "refusing to follow the symbolic link", use)
     (root / "%commit").unlink()
     (root / "%commit" / "sub").mkdir(parents=True)
     (root / "%commit" / "sub" / "mine").write_text("other")
     (root / "sub").symlink_to(other)
-    with pytest.raises(ValueError, match="refusing to follow the symbolic link"):
-        commit.finish(str(root))
+    raises(ValueError, "refusing to follow the symbolic link", commit.finish, str(root))
     assert [file.read_text() for file in other.iterdir()] == ["mine"]

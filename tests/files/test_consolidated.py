@@ -72,8 +72,7 @@ def test_what_is_too_short_to_describe_itself(tmp_path):
     ):
         path = tmp_path / "x"
         path.write_bytes(text + (b"" if length is None else length.to_bytes(8, "little")))
-        with pytest.raises(ValueError, match=f"is damaged or foreign: {message}"):
-            TensorDict.from_consolidated(path)
+        raises(ValueError, f"is damaged or foreign: {message}", TensorDict.from_consolidated, path)
 
 
 def test_names_of_a_lazy_stack(tmp_path):

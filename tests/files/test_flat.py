@@ -80,5 +80,4 @@ def test_what_is_no_array_in_npz(tmp_path):
     for name in ("notes.txt", "%lite.npy"):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr(name, b"text")
-        with pytest.raises(ValueError, match=rf"td\.npz is damaged or foreign: its entry '{name[:5]}"):
-            TensorDict.load(path)
+        raises(ValueError, rf"td\.npz is damaged or foreign: its entry '{name[:5]}", TensorDict.load, path)

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.saved_samples import check, sample
 
 import lite
@@ -21,8 +21,7 @@ def test_checksums_follow_what_was_written(tmp_path: Path) -> None:
     path = tmp_path / "td.tdz"
     lite.memmap(TensorDict(a=np.zeros(3)), path)
     lite.load_memmap(path, mode="r+")["a"][...] = 5
-    with pytest.raises(ValueError, match="CRC"):
-        lite.unpack_memmap(path, tmp_path / "td")
+    raises(ValueError, "CRC", lite.unpack_memmap, path, tmp_path / "td")
     assert lite.refresh_archive_checksums(path) == path
     lite.unpack_memmap(path, tmp_path / "td")
     np.testing.assert_array_equal(lite.load_memmap(tmp_path / "td")["a"], np.full(3, 5.0))

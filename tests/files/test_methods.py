@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorClass, TensorDict, lazy_stack
 from lite._tree.methods import resolved
@@ -51,8 +51,7 @@ def test_saved_loaded_refreshed(kind: int, tmp_path: Path) -> None:
     np.testing.assert_array_equal(td.get("x")[0], kinds()[kind].get("x")[0] + 6)
     with pytest.raises(AttributeError, match="saved"):
         _ = kinds()[kind].saved_path
-    with pytest.raises(RuntimeError, match="not memory mapped"):
-        kinds()[kind].memmap_refresh_()
+    raises(RuntimeError, "not memory mapped", lambda: kinds()[kind].memmap_refresh_())
 
 
 def test_formats_are_imported_when_they_are_called() -> None:

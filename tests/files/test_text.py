@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import NonTensorStack, TensorDict
@@ -71,8 +71,7 @@ def test_options_go_to_pandas(tmp_path: Path) -> None:
 def test_what_cannot_be_written_leaves_the_old_file(tmp_path: Path, name: str, td: Any, message: str) -> None:
     path = tmp_path / "t"
     path.write_text("old")
-    with pytest.raises(ValueError, match=message):
-        FORMATS[name][0](td, path)
+    raises(ValueError, message, FORMATS[name][0], td, path)
     assert path.read_text() == "old"
     assert [file.name for file in tmp_path.iterdir()] == ["t"]
 

@@ -56,10 +56,8 @@ def test_all_arrays_in_one():
     later = TensorDict({"n": {"a": np.ones(2)}, "b": np.zeros(2)})
     np.testing.assert_array_equal(later.cat_from_tensordict(), [1, 1, 0, 0])
     np.testing.assert_array_equal(later.cat_from_tensordict(sorted=True), [0, 0, 1, 1])
-    with pytest.raises(ValueError, match="at least one"):
-        TensorDict().cat_from_tensordict()
-    with pytest.raises(KeyError):
-        td.cat_from_tensordict(sorted=["q"])
+    raises(ValueError, "at least one", lambda: TensorDict().cat_from_tensordict())
+    raises(KeyError, "", td.cat_from_tensordict, sorted=["q"])
 
 
 def test_separates():

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.trees import unchanged
 
 from lite import TensorDict, lazy_stack
@@ -32,8 +33,7 @@ def test_split_keys_gives_a_stack_for_each_set() -> None:
 
 
 def test_flatten_keys_refuses_exclusive_keys_and_can_be_undone() -> None:
-    with pytest.raises(RuntimeError, match="exclusive keys"):
-        stack().flatten_keys()
+    raises(RuntimeError, "exclusive keys", lambda: stack().flatten_keys())
     td = lazy_stack([TensorDict({"n": {"a": np.ones(n)}}) for n in (1, 2)])
     with td.flatten_keys() as flat:
         flat.rename_key_("n.a", "n.b")

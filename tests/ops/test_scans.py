@@ -1,8 +1,7 @@
 """Cumulative functions, sorting and softmax along a batch dimension."""
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 from lite import TensorDict
 
@@ -57,8 +56,7 @@ def test_softmax():
     np.testing.assert_array_equal(large.softmax(0)["a"], np.full(2, 0.5, np.float32))
     infinite = TensorDict({"a": np.array([[np.inf, -np.inf, -np.inf], [0, -np.inf, 0]])}, batch_size=[2, 3])
     np.testing.assert_array_equal(infinite.softmax(0)["a"], [[np.nan, np.nan, 0], [np.nan, np.nan, 1]])
-    with pytest.raises(IndexError, match="Incompatible dim 2"):
-        td.softmax(2)
+    raises(IndexError, "Incompatible dim 2", td.softmax, 2)
 
 
 def test_nan_to_num():

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 from lite import TensorDict, is_leaf_nontensor, lazy_stack
@@ -192,8 +192,7 @@ def test_split_keys_gives_every_entry_once(inplace: bool, lazy: bool) -> None:
 
     for sets in (["a"], ["b", "a"]), (["n"], [("n", "c")]), (["a"], {"a": "z"}), (["n", ("n", "c")],):
         td = make()
-        with pytest.raises(KeyError, match="in the key sets more than once"):
-            td.split_keys(*sets, inplace=inplace)
+        raises(KeyError, "in the key sets more than once", td.split_keys, *sets, inplace=inplace)
         assert list(td.keys(True, True)) == ["a", "b", ("n", "c"), ("n", "d")]
     parts = make().split_keys([("n", "c")], ["n"], inplace=inplace)
     assert [list(part.keys(True, True)) for part in parts] == [[("n", "c")], [("n", "d")], ["a", "b"]]

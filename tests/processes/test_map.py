@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 from helpers.mapped import pid, plus_one
 from helpers.waiting import children, until
 
@@ -60,8 +60,7 @@ def test_arguments():
         {"num_workers": -1},
     ):
         for method in (source().map, source().map_iter):
-            with pytest.raises(ValueError, match=r"chunks|dim|num_workers"):
-                method(plus_one, **options)
+            raises(ValueError, r"chunks|dim|num_workers", method, plus_one, **options)
 
 
 def test_iteration_is_ordered_and_lazy():

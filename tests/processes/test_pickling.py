@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.pickled import Point, echo_plus_one
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack
@@ -58,8 +59,7 @@ def test_a_locked_tree_stays_one() -> None:
     out = pickle.loads(pickle.dumps(everything().lock_()))
     for node in (out, out["n"], out.get("lazy"), out.get("lazy").tensordicts[0]):
         assert node.is_locked
-    with pytest.raises(RuntimeError, match="part of a locked graph"):
-        out["n"].unlock_()
+    raises(RuntimeError, "part of a locked graph", out["n"].unlock_)
     out.unlock_()
     out["n"]["new"] = np.zeros((3, 1))
 

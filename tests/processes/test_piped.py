@@ -2,7 +2,7 @@
 
 import signal
 
-import pytest
+from helpers.cases import raises
 from helpers.piped import answer, ignore, leave
 
 from lite._processes.piped import PipedProcess
@@ -20,8 +20,7 @@ def test_a_process_answers_and_ends():
 
 def test_one_that_left_closes_the_pipe_and_one_that_goes_on_is_killed():
     gone, busy = PipedProcess(leave), PipedProcess(ignore)
-    with pytest.raises(EOFError):
-        gone.connection.recv()
+    raises(EOFError, "", gone.connection.recv)
     assert gone.how_it_ended(60) == "its process ended with exit code 3"
     busy.end(0)
     assert busy.process.exitcode == -signal.SIGKILL

@@ -1,5 +1,5 @@
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 from lite import NonTensorData, NonTensorStack, TensorDict
 from lite.data import NonTensor
@@ -14,8 +14,7 @@ def test_objects() -> None:
     assert spec.zero((2,)).tolist() == [["s"] * 3] * 2
     assert NonTensor((3,), example_data="s", batched=True).zero().tolist() == ["s"] * 3
     assert isinstance(NonTensor((2, 3), example_data="s", feature_dims=1).zero(), NonTensorStack)
-    with pytest.raises(ValueError, match="feature_dims"):
-        NonTensor((3,), batched=True, feature_dims=0)
+    raises(ValueError, "feature_dims", NonTensor, (3,), batched=True, feature_dims=0)
     assert spec.is_in("any object")
     assert spec.is_in(None)
     assert spec.is_in(NonTensorStack("x", "y", "z"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import tree
 
 from lite import LazyStackedTensorDict, TensorDict, is_leaf_nontensor
@@ -58,8 +58,7 @@ def test_items_and_values_are_views_as_a_dicts() -> None:
     going = iter(td.items())
     next(going)
     td["d"] = np.zeros(2)
-    with pytest.raises(RuntimeError, match="changed size"):
-        next(going)
+    raises(RuntimeError, "changed size", next, going)
 
 
 @each_case("arguments", [(True,), (True, True), (False, True)])

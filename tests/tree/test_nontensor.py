@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, is_non_tensor, lazy_stack, stack
@@ -61,8 +61,7 @@ def test_lists_hold_one_object_per_row():
     assert td[1:]["s"] == ["y", "z"]
     assert td[np.array([True, False, True])]["s"] == ["x", "z"]
     assert td[[2, 0]]["s"] == ["z", "x"]
-    with pytest.raises(RuntimeError, match="batch dimension mismatch"):
-        TensorDict({"s": ["x", "y"]}, batch_size=[3])
+    raises(RuntimeError, "batch dimension mismatch", TensorDict, {"s": ["x", "y"]}, batch_size=[3])
 
 
 def test_from_list():

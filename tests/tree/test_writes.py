@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.trees import rows
 
 import lite
@@ -33,8 +33,7 @@ def content(value: Any) -> Any:
 def assert_unchanged(call: Callable[[], Any], *values: Any, error: type[Exception] = Exception) -> None:
     before = [content(value) for value in values]
     identities = [_identities(value) for value in values]
-    with pytest.raises(error):
-        call()
+    raises(error, "", call)
     assert [content(value) for value in values] == before
     assert [_identities(value) for value in values] == identities
 

@@ -2,8 +2,7 @@
 
 import numpy as np
 import onnx
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.models.real_models import MODELS
 
 from lite._files.onnx import reader
@@ -94,5 +93,4 @@ def test_numbers_of_attributes() -> None:
 
 @each_case("data", [b"", b"\x3a\x7f", b"\x3a\x00\x3a\x00"])
 def test_what_has_not_one_graph_is_refused(data: bytes) -> None:
-    with pytest.raises(ValueError, match="not a"):
-        reader.read_graph(data)
+    raises(ValueError, "not a", reader.read_graph, data)

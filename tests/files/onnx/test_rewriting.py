@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from helpers.cases import raises
 from helpers.models.real_models import MODELS
 
 from lite._files.onnx.rewriting import with_external_files, with_named_weights_outside, with_weights_outside
@@ -35,8 +36,7 @@ def test_external_files_inside_nodes_get_other_names(number: int) -> None:
     graph = b""
     for _ in range(40):
         graph = field(1, field(5, field(6, graph)))
-    with pytest.raises(ValueError, match="nested deeper"):
-        with_external_files(field(7, graph), {})
+    raises(ValueError, "nested deeper", with_external_files, field(7, graph), {})
 
 
 @pytest.mark.parametrize("name", ["optimum-llama", "optimum-gpt2"])

@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
+from helpers.cases import raises
 
 import lite
 from lite._transforms.grad.along import Rows, given, kept_shape, masked, spread, wide
@@ -14,8 +14,7 @@ def test_options_that_were_given() -> None:
     assert given(axis=1, keepdims=NOT_GIVEN, dtype=None, where=False) == {"axis": 1, "where": False}
 
     def fn(x: Any) -> Any:
-        with pytest.raises(NoRule):
-            given(initial=x)
+        raises(NoRule, "", given, initial=x)
         return x
 
     lite.grad(fn)(1.0)

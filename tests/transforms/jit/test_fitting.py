@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 
 import lite
 from lite import TensorDict
@@ -72,5 +73,4 @@ def test_what_is_given_back_or_written_is_not_left_out(tmp_path: Path) -> None:
     np.testing.assert_array_equal(td["of", "y"], [2, 2])
     np.testing.assert_array_equal(td["flat"], [0, 0])
     for key in ("of", "info", "flat"):
-        with pytest.raises(ValueError, match=rf"It lacks \['{key}'\]"):
-            step(given().exclude(key))
+        raises(ValueError, rf"It lacks \['{key}'\]", step, given().exclude(key))

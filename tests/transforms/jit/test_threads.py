@@ -3,8 +3,7 @@
 from typing import Any
 
 import numpy as np
-import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 
 import lite
 from lite import nn
@@ -43,8 +42,7 @@ def test_what_is_asked_for_counts() -> None:
         (runner,) = step._kept.values()
         options = runner._session.session.get_session_options()
         assert options.intra_op_num_threads == (threads or 1)
-    with pytest.raises(ValueError, match="num_threads must be at least 1"):
-        lite.jit(np.tanh, threads=0)(f(3))
+    raises(ValueError, "num_threads must be at least 1", lambda: lite.jit(np.tanh, threads=0)(f(3)))
 
 
 def test_a_file_has_the_number(tmp_path: Any) -> None:
