@@ -63,7 +63,7 @@ def assert_same(
             assert_same(one, other, **options, where=f"{where}[{i}]")
     else:
         assert np.shape(got) == np.shape(expected), where  # NumPy takes a number for an array of it
-        if (rtol or atol) and not isinstance(expected, str):
+        if (rtol or atol) and not isinstance(expected, str | None):
             np.testing.assert_allclose(got, expected, rtol, atol, err_msg=where, strict=strict)
         else:
             np.testing.assert_array_equal(got, expected, err_msg=where, strict=strict)

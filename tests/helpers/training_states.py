@@ -1,9 +1,11 @@
 """Training steps in torch's style, and what they change: parameters, buffers, gradients, optimisers."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from helpers.compared import assert_same
 
 import lite
 from lite import TensorDict
@@ -44,10 +46,4 @@ def states(net: Any, optimizer: Any) -> dict[str, Any]:
     return found
 
 
-def check(mine: dict[str, Any], other: dict[str, Any]) -> None:
-    assert mine.keys() == other.keys()
-    for name, value in mine.items():
-        assert (value is None) == (other[name] is None), name
-        if value is not None:
-            assert np.shape(value) == np.shape(other[name]), name
-            np.testing.assert_allclose(value, other[name], rtol=1e-5, atol=1e-6, err_msg=name)
+check = functools.partial(assert_same, rtol=1e-5, atol=1e-6)

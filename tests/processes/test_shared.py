@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 from helpers.shared import echo, fill, put_new, send_new
 
 from lite import TensorDict, lazy_stack
@@ -35,8 +36,7 @@ def test_values_and_metadata_are_kept() -> None:
     assert td.is_shared()
     assert td.is_locked
     assert not td.is_memmap()
-    for key, value in source.items():
-        np.testing.assert_array_equal(td[key], value)
+    assert_same(td, source)
     td["x"][0, 0] = 9
     assert source["x"][0, 0] == 0
     assert all(td[key].ctypes.data % 64 == 0 for key in "xb")

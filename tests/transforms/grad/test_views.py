@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.central_differences import Case, assert_gradients
+from helpers.compared import assert_same
 from helpers.rule_tests import of_derivatives
 from helpers.vmap_cases import f
 
@@ -118,8 +119,7 @@ def test_arguments_that_are_views() -> None:
         wanted, slopes = lite.value_and_grad(loss, (0, 1))(*apart)
         np.testing.assert_allclose(value, loss(*map(np.copy, args)), rtol=1e-12)
         np.testing.assert_allclose(value, wanted, rtol=1e-12)
-        for got, expected in zip(grads, slopes, strict=True):
-            np.testing.assert_allclose(got, expected, rtol=1e-12)
+        assert_same(grads, slopes, rtol=1e-12)
 
 
 def test_a_broadcast_array_is_read_only() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 from helpers.gradient_programs import Program, programs
 from helpers.graphs import Function, open_graph, run_graph
 from hypothesis import HealthCheck, given, settings
@@ -30,5 +31,4 @@ def test_programs(program: Program) -> None:
         except NotImplementedError as refused:
             np.testing.assert_equal(str(refused).startswith("cannot be exported"), True)
             return
-        for got, want in zip(run_graph(open_graph(path), program.leaves), wanted, strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5, strict=True)
+        assert_same(run_graph(open_graph(path), program.leaves), wanted, rtol=1e-5, atol=1e-5, strict=True)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
+from helpers.compared import assert_same
 
 import lite
 from lite import TensorDict, nn
@@ -357,8 +358,7 @@ def test_a_penalty_of_gradients_in_a_step() -> None:
 
     (losses, compiled), (expected, plain) = trained(True), trained(False)
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
-    for key, value in plain.items():
-        np.testing.assert_allclose(compiled[key], value, rtol=1e-4, atol=1e-6, err_msg=str(key))
+    assert_same(compiled, plain, rtol=1e-4, atol=1e-6)
 
 
 def test_composition() -> None:
@@ -383,8 +383,7 @@ def test_composition() -> None:
         bends = lite.vmap(lite.grad(lambda w: lite.vmap(lite.grad(slope, 1), (None, 0))(w, w).sum()))(x)
         return per_row, value, pull(value)[0], lite.jacrev(lambda w: w**2)(w), columns, bends
 
-    for got, want in zip(lite.jit(function)(X[1], X / 3), function(X[1], X / 3), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-8)
+    assert_same(lite.jit(function)(X[1], X / 3), function(X[1], X / 3), rtol=1e-8)
     inner = lite.jit(lambda x: x * x)
     np.testing.assert_allclose(lite.grad(lambda x: inner(x).sum())(X), 2 * X)
     np.testing.assert_allclose(lite.jit(lambda x: inner(x) + 1)(X), X * X + 1)

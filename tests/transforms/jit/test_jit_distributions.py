@@ -7,6 +7,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 
 import lite
 from lite import TensorDict, nn
@@ -99,9 +100,7 @@ def test_a_policy_acts_by_its_graph() -> None:
         collector = Collector(env, policy, frames_per_batch=32, total_frames=64, seed=1)
         found.append(lite.cat(list(collector), 1))
     plain, graph = found
-    assert set(graph.keys(True, True)) == set(plain.keys(True, True))
-    for key, want in plain.items(True, True):
-        np.testing.assert_allclose(graph[key], want, rtol=1e-5, atol=1e-5, err_msg=str(key))
+    assert_same(graph, plain, rtol=1e-5, atol=1e-5)
 
 
 def test_a_row_of_nothing_draws_the_first_class() -> None:

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 from helpers.layer_cases import CASES
 
 import lite
@@ -46,10 +47,8 @@ def test_values_and_gradients(title: str) -> None:
     (value, out), grads = step(params, inputs)
     (got, found), slopes = lite.jit(step, donate="params", threads=1)(params.clone(), inputs)
     np.testing.assert_allclose(got, value, rtol=1e-8)
-    for mine, want in zip(found, out, strict=True):
-        np.testing.assert_allclose(mine, want, rtol=1e-6, atol=1e-8)
-    for key, want in grads.items(True, True):
-        np.testing.assert_allclose(slopes[key], want, rtol=1e-6, atol=1e-8, err_msg=str(key))
+    assert_same(found, out, rtol=1e-6, atol=1e-8)
+    assert_same(slopes, grads, rtol=1e-6, atol=1e-8)
 
 
 def test_layers_side_by_side_turn_no_gradient() -> None:

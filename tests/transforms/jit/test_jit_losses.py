@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
+from helpers.compared import assert_same
 from helpers.nn.transitions import Returns, categorical, critic, gaussian, linear, q_network, transitions
 from helpers.training_states import both_forms, learner
 
@@ -140,12 +141,9 @@ def test_values_and_gradients(name: str) -> None:
             RNG.bit_generator.state = before
             (got, found), slopes = step(params.clone(), same)
             np.testing.assert_allclose(got, value, rtol=1e-9)
-            for key, part in parts.items():
-                np.testing.assert_allclose(found[key], part, rtol=1e-9, atol=1e-12)
-            for key, part in grads.items(True, True):
-                np.testing.assert_allclose(slopes[key], part, rtol=1e-8, atol=1e-11, err_msg=str(key))
-            for key, part in batch.items(True, True):
-                np.testing.assert_allclose(same[key], part, rtol=1e-9, atol=1e-12)
+            assert_same(found, parts, rtol=1e-9, atol=1e-12)
+            assert_same(slopes, grads, rtol=1e-8, atol=1e-11)
+            assert_same(same, batch, rtol=1e-9, atol=1e-12)
 
 
 GRPO: tuple[dict[str, Any], ...] = (
@@ -176,8 +174,7 @@ def test_losses_of_tokens(options: dict[str, Any]) -> None:
         (got, found), by = step(*given)
         np.testing.assert_allclose(got, value, rtol=1e-9)
         np.testing.assert_allclose(by, slope, rtol=1e-9, atol=1e-12)
-        for key, part in parts.items():
-            np.testing.assert_allclose(found[key], part, rtol=1e-9, atol=1e-12, err_msg=str(key))
+        assert_same(found, parts, rtol=1e-9, atol=1e-12)
     assert len(step._kept) == 1
 
 
@@ -304,5 +301,4 @@ def test_what_was_given_up_is_good_after_a_loss_that_is_nan() -> None:
         _, params, state = step(params, state, choices(6))
         _, want, kept = update(want, kept, choices(6))
         raises(ValueError, "a loss of DQNLoss is NaN", step, params, state, with_nan(6))
-    for key, value in want.items(True, True):
-        np.testing.assert_allclose(params[key], value, rtol=1e-4, atol=1e-6)
+    assert_same(params, want, rtol=1e-4, atol=1e-6)

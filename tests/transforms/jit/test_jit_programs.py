@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 from helpers.gradient_programs import Program, programs
 from hypothesis import HealthCheck, given, settings
 
@@ -35,5 +36,4 @@ def test_gradients_are_those_of_numpy(program: Program) -> None:
             except NotImplementedError:
                 return  # refused by name
         np.testing.assert_allclose(got, value, rtol=1e-9, atol=1e-9, err_msg=repr(program))
-        for one, want in zip(found, grads, strict=True):
-            np.testing.assert_allclose(one, want, rtol=1e-8, atol=1e-8, err_msg=repr(program))
+        assert_same(found, grads, rtol=1e-8, atol=1e-8, where=repr(program))

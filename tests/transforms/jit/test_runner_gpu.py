@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.compared import assert_same
 
 import lite
 from lite import TensorDict, nn, optim, value_and_grad
@@ -174,8 +175,7 @@ def test_what_is_donated_stays_on_the_gpu(gpu: list[Session]) -> None:
     assert all(isinstance(leaf, Memory) for leaf in params.values(True, True))
     assert params.device != "cpu"
     back = params.to("cpu")
-    for key, leaf in expected[0].items(True, True):
-        np.testing.assert_allclose(back[key], leaf, rtol=1e-5, err_msg=str(key))
+    assert_same(back, expected[0], rtol=1e-5)
     for binding in gpu[-1].bindings:
         kinds = {name: kind for name, kind in binding.places.items() if kind == "cpu"}
         assert len(kinds) == 3  # two arrays of data, and the loss

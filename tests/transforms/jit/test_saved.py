@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 
 import lite
 from lite import TensorDict, nn, optim
@@ -56,8 +57,7 @@ def test_a_saved_step_learns_as_the_function_does(file: Path) -> None:
         got, loaded, kept = step(loaded, kept, same, two)
         np.testing.assert_allclose(got, want, rtol=1e-5)
         np.testing.assert_allclose(same["error"], data["error"], rtol=1e-5)
-    for key, value in plain.items(True, True):
-        np.testing.assert_allclose(loaded[key], value, rtol=1e-4, atol=1e-6)
+    assert_same(loaded, plain, rtol=1e-4, atol=1e-6)
     assert int(kept["step"]) == 4
     found = step.state
     assert int(found["state", "step"]) == 4

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers import training_states
 from helpers.cases import raises
+from helpers.compared import assert_same
 from helpers.training_states import transitions
 
 import lite
@@ -195,8 +196,7 @@ def held(objects: dict[str, Any]) -> dict[str, Any]:
 def check(state: TensorDict, want: dict[str, Any]) -> None:
     got = {" ".join(key): x for key, x in state.items(True, True)}
     assert got.keys() == want.keys()
-    for name, value in want.items():
-        np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6, err_msg=name)
+    assert_same(got, want, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -205,9 +205,7 @@ def test_twenty_steps(name: str, tmp_path: Path) -> None:
     before = held(objects)
     file = saved(step, tmp_path, *BATCHES[0])
     after = held(objects)
-    assert before.keys() == after.keys()
-    for key, x in after.items():  # nothing was learnt at the desk
-        np.testing.assert_array_equal(x, before[key])
+    assert_same(after, before)  # nothing was learnt at the desk
     rng = np.random.default_rng(3)
     loaded = lite.load_step(file, threads=1, generator=rng)
     for number, (x, y) in enumerate(BATCHES):

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 from helpers.training_states import both_forms, check, learner, states, transitions
 
 import lite
@@ -345,8 +346,7 @@ def test_running_statistics_without_an_optimiser() -> None:
             net.train(number == 0)
         return [*found, np.array(net[1].num_batches_tracked)]
 
-    for got, want in zip(program(lite.jit), program(lambda fn: fn), strict=True):
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    assert_same(program(lite.jit), program(lambda fn: fn), rtol=1e-5, atol=1e-6)
 
 
 class Centred(nn.Module):
@@ -446,8 +446,7 @@ def test_a_parameter_behind_an_array_is_learnt(name: str) -> None:
 
     made = trained(lite.jit)
     assert not np.array_equal(made["table"], np.eye(3))
-    for key, value in trained(lambda update: update).items():
-        np.testing.assert_allclose(made[key], value, rtol=1e-4, atol=1e-6)
+    assert_same(made, trained(lambda update: update), rtol=1e-4, atol=1e-6)
 
 
 def test_a_parameter_is_not_written_into_an_array_without_its_gradient() -> None:
@@ -517,8 +516,7 @@ def test_arrays_of_parameters_that_a_function_writes_without_an_optimiser() -> N
         return {"found": np.stack(found), "scale": scale.data, **held}
 
     plain, stepped = both_forms(moved)
-    for key, value in plain.items():
-        np.testing.assert_allclose(stepped[key], value, rtol=1e-5, err_msg=key)
+    assert_same(stepped, plain, rtol=1e-5)
 
 
 @pytest.mark.parametrize("learns", [True, False])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 
 import lite
 from lite import TensorDict, nn
@@ -232,8 +233,7 @@ def test_mapped_functions_are_one_graph_for_all_sizes_of_the_batch() -> None:
     w = rng.normal(size=(4, 3))
     for n in (5, 8):
         td = TensorDict(x=rng.normal(size=(n, 4)), action=rng.integers(3, size=n), batch_size=[n])
-        for got, want in zip(step(w, td), of_each(w, td["x"], td["action"]), strict=True):
-            np.testing.assert_allclose(got, want, rtol=1e-12)
+        assert_same(step(w, td), of_each(w, td["x"], td["action"]), rtol=1e-12)
     assert len(step._kept) == 1
     mapped = lite.jit(lite.vmap(lambda x: np.array_equiv(x, 1)), dynamic_axes={"x": {0: "n"}})
     with pytest.raises(NotImplementedError, match="once for each element, and how many there are changes"):

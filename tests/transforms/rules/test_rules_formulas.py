@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from helpers.compared import assert_same
 
 from lite._transforms.registry import FORMULAS, NOT_GIVEN, name_of
 
@@ -141,9 +142,7 @@ def test_formulas_are_the_functions() -> None:
                 assert not isinstance(got, tuple | list), name_of(function)
                 expected, got = (expected,), (got,)
             assert type(got) is type(expected) or not isinstance(expected, tuple), name_of(function)
-            assert len(got) == len(expected), name_of(function)
-            for item, wanted in zip(got, expected, strict=True):
-                np.testing.assert_allclose(item, wanted, 1e-12, 1e-12, err_msg=name_of(function))
+            assert_same(got, expected, 1e-12, 1e-12, where=name_of(function))
 
 
 def test_putmask_writes() -> None:
