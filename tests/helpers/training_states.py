@@ -5,10 +5,12 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from helpers.compared import assert_same
+from helpers.compared import assert_same, on_both
 
 import lite
 from lite import TensorDict
+
+Wrap = Callable[[Callable[..., Any]], Any]  # lite.jit, or what leaves a step as it is
 
 
 def learner(loss: Callable[..., Any], *optimizers: Any) -> Callable[..., Any]:
@@ -33,9 +35,9 @@ def transitions(x: Any) -> TensorDict:
     return TensorDict(observation=x, action=np.arange(len(x)) % 2, next=following, batch_size=[len(x)])
 
 
-def both_forms(trained: Callable[[Callable[..., Any]], Any]) -> tuple[Any, Any]:
-    """What a program leaves that wraps its steps: as they are, and as graphs."""
-    return trained(lambda fn: fn), trained(lambda fn: lite.jit(fn, threads=1))
+def both_forms(trained: Callable[[Wrap], Any]) -> tuple[Any, Any]:
+    """What a program leaves that wraps its steps: as graphs, and as they are."""
+    return trained(lambda fn: lite.jit(fn, threads=1)), trained(lambda fn: fn)
 
 
 def states(net: Any, optimizer: Any) -> dict[str, Any]:
@@ -47,3 +49,6 @@ def states(net: Any, optimizer: Any) -> dict[str, Any]:
 
 
 check = functools.partial(assert_same, rtol=1e-5, atol=1e-6)
+
+# A decorator of tests that get what wraps their steps: they return the same with graphs as without.
+same_in_graphs = on_both(lambda body: check(*both_forms(body)))

@@ -104,33 +104,20 @@ def test_written_at_a_desk_learnt_on_a_device_and_put_back(tmp_path: Path) -> No
     np.testing.assert_allclose(np.load(tmp_path / "losses.npy"), plain["losses"], rtol=1e-5)
     assert returned["loss"] < plain["losses"][0]
     assert int(plain["step"]) == 20
-    names = [name for name in plain if name.startswith("body")]
     space: dict[str, Any] = {}
     exec(DESK, space)  # the plain form, at the same place
     for batch in space["batches"]:
         space["learn"](*batch)
-    np.testing.assert_allclose(
-        returned["action"], space["policy"](space["batches"][0][0]), rtol=1e-4, atol=1e-5
-    )
-    np.testing.assert_allclose(returned["loss"], space["learn"](*space["batches"][0]), rtol=1e-5)
-    for name in names:
-        np.testing.assert_allclose(returned[name], space["policy"].state_dict()[name], rtol=1e-4, atol=1e-5)
+    policy, first = space["policy"], space["batches"][0]
+    want = {"action": policy(first[0]), "loss": space["learn"](*first), **policy.state_dict()}
+    assert_same(returned, want, rtol=1e-4, atol=1e-5)
 
 
 Made = tuple[Callable[..., Any], dict[str, Any]]  # a step, and what it names
 
 
 def learner(net: Any, *optimizers: Any) -> Callable[..., Any]:
-    @lite.enable_grad()
-    def learn(x: Any, y: Any) -> Any:
-        loss = ((net(x) - y) ** 2).mean()
-        loss.backward()
-        for optimizer in optimizers:
-            optimizer.step()
-            optimizer.zero_grad()
-        return loss.detach()
-
-    return learn
+    return training_states.learner(lambda x, y: ((net(x) - y) ** 2).mean(), *optimizers)
 
 
 def layers(*between: Any, bias: bool = True) -> Any:
@@ -194,9 +181,7 @@ def held(objects: dict[str, Any]) -> dict[str, Any]:
 
 
 def check(state: TensorDict, want: dict[str, Any]) -> None:
-    got = {" ".join(key): x for key, x in state.items(True, True)}
-    assert got.keys() == want.keys()
-    assert_same(got, want, rtol=1e-5, atol=1e-6)
+    training_states.check({" ".join(key): x for key, x in state.items(True, True)}, want)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -228,24 +213,19 @@ def test_twenty_steps(name: str, tmp_path: Path) -> None:
 
 
 def q_learning() -> tuple[Any, dict[str, Any]]:
-    actor = nn.QValueActor(
-        nn.Sequential(nn.Linear(3, 4, rng=0), nn.Linear(4, 2, rng=1)), action_space="categorical"
-    )
+    actor = nn.QValueActor(layers(), action_space="categorical")
     loss = DQNLoss(actor, delay_value=True).make_value_estimator(gamma=0.9)
     adam = optim.Adam(loss.parameters(), lr=1e-2)
     soft, hard = SoftUpdate(loss, tau=0.1), HardUpdate(loss, value_network_update_interval=6)
+    learn = training_states.learner(lambda batch: loss(batch)["loss"], adam)
 
-    @lite.enable_grad()
     def update(batch: TensorDict) -> Any:
-        out = loss(batch)
-        out["loss"].backward()
-        adam.step()
-        adam.zero_grad()
+        value = learn(batch)
         soft.step()
         hard.step()
-        return out.detach()
+        return value
 
-    return update, {"loss": loss, "adam": adam, "hard": hard}
+    return update, {"loss": loss, "optimizers.0": adam, "hard": hard}
 
 
 def test_targets_follow_on_the_device(tmp_path: Path) -> None:
@@ -253,30 +233,23 @@ def test_targets_follow_on_the_device(tmp_path: Path) -> None:
     loaded = lite.load_step(saved(update, tmp_path, transitions(BATCHES[0][0])), threads=1)
     for number, (x, _) in enumerate(BATCHES):
         batch = transitions(x[: 8 if number % 3 else 5])
-        np.testing.assert_allclose(loaded(batch.clone())["loss"], update(batch.clone())["loss"], rtol=1e-4)
+        np.testing.assert_allclose(loaded(batch.clone()), update(batch.clone()), rtol=1e-4)
     hard = objects.pop("hard")
     assert loaded.state["hard", "counter"] == hard.counter == 20 % 7
-    want = {**held(objects), "hard counter": np.array(hard.counter)}
-    check(loaded.state, want)
+    check(loaded.state, {**held(objects), "hard counter": hard.counter})
     other = q_learning()[1]["loss"]
     assert not any(other.load_state_dict(loaded.state["loss"]))
-    np.testing.assert_array_equal(held({"loss": other}).keys(), held({"loss": objects["loss"]}).keys())
+    assert held({"loss": other}).keys() == held({"loss": objects["loss"]}).keys()
 
 
 def test_averages_that_only_a_tensordict_names_are_in_the_file_by_its_name(tmp_path: Path) -> None:
     net, kept = (nn.Sequential(nn.Linear(3, 2, rng=seed)) for seed in range(2))
-    optimizer, weights, average = (
-        optim.SGD(net.parameters(), lr=0.1),
-        lite.from_module(net),
-        lite.from_module(kept),
-    )
+    weights, average = lite.from_module(net), lite.from_module(kept)
+    descend = training_states.learner(lambda x: net(x).sum(), optim.SGD(net.parameters(), lr=0.1))
 
     @lite.jit
     def learn(x: Any) -> Any:
-        optimizer.zero_grad()
-        with lite.enable_grad():
-            net(x).sum().backward()
-        optimizer.step()
+        descend(x)
         average.data.lerp_(weights.data, 0.5)
         return x * 2
 
@@ -284,8 +257,7 @@ def test_averages_that_only_a_tensordict_names_are_in_the_file_by_its_name(tmp_p
     learn.lower(x).save(tmp_path / "learn.onnx")
     learner = lite.load_step(tmp_path / "learn.onnx")
     learner(x), learn(x)
-    for key, value in kept.state_dict().items():
-        np.testing.assert_allclose(learner.state["average", key], value, rtol=1e-6, err_msg=key)
+    assert_same(dict(learner.state["average"]), dict(kept.state_dict()), rtol=1e-6)
 
 
 def refused(step: Callable[..., Any], folder: Path, message: str) -> None:
@@ -301,22 +273,12 @@ def test_what_is_no_file_says_why(tmp_path: Path) -> None:
         step, tmp_path, r"learn .* the first step of optimizers\.0 is another graph .*: call it once before"
     )
     net = layers()
-    optimizer = optim.SGD([net[0].weight], lr=1e-2)
-
-    @lite.enable_grad()
-    def adds_up(x: Any, y: Any) -> None:
-        ((net(x) - y) ** 2).mean().backward()
-        optimizer.step()
-        optimizer.zero_grad()
-
-    refused(
-        adds_up,
-        tmp_path,
-        r"adds_up .* gradients.* from before the call \(.*test_saved_state.py, line \d+: .*back",
-    )
+    adds_up = learner(net, optim.SGD([net[0].weight], lr=1e-2))
+    before = r"gradients.* from before the call \(.*training_states.py, line \d+: .*back"
+    refused(adds_up, tmp_path, "learn .* " + before)
     net.zero_grad()
     adds_up(*BATCHES[0])
-    refused(adds_up, tmp_path, r"gradients.* from before the call .*line \d+: .*backward")
+    refused(adds_up, tmp_path, before)
     net, other = layers(), layers()
     both = optim.Adam([*net.parameters(), *other.parameters()], lr=1e-2)
     one, two = learner(net, both), learner(other, both)
