@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.compared import assert_same
 
 import lite
 from lite import TensorDict, nn
@@ -71,13 +72,12 @@ def test_structures() -> None:
         return (one * pair.first * four).sum() * 2
 
     got = lite.grad(loss)(tree)
-    np.testing.assert_array_equal(got["a"][0], [16])
+    expected = {
+        "a": [np.array([16.0]), Pair(np.array([8.0]), np.array([0]))],
+        "b": (np.float32(4), None, None),
+    }
+    assert_same(got, expected, strict=True)
     assert type(got["a"][1]) is Pair
-    np.testing.assert_array_equal(got["a"][1].first, [8])
-    np.testing.assert_array_equal(got["a"][1].second, [0])
-    assert got["a"][1].second.dtype == np.int64
-    assert got["b"] == (4.0, None, None)
-    assert got["b"][0].dtype == np.float32
 
 
 def test_tensordicts() -> None:
@@ -92,13 +92,8 @@ def test_tensordicts() -> None:
 
     got = lite.grad(loss)(td)
     assert type(got) is TensorDict
-    assert got.batch_size == (2,)
-    assert set(got.keys(True, True)) == {"a", ("n", "b"), "k"}
-    assert got["s"] == "text"
-    np.testing.assert_array_equal(got["a"], [[0] * 3, [1] * 3])
-    assert got["a"].dtype == np.float32
-    np.testing.assert_array_equal(got["n", "b"], [2, 5])
-    np.testing.assert_array_equal(got["k"], [0, 0])
+    a, b, k = np.float32([[0] * 3, [1] * 3]), np.array([2.0, 5.0]), np.array([0, 0])
+    assert_same(got, TensorDict({"a": a, "n": {"b": b}, "k": k, "s": "text"}, [2]), strict=True)
     np.testing.assert_array_equal(td["a"], 1)
 
 

@@ -66,12 +66,7 @@ def test_ten_steps(name: str, dtype: Any, inplace: bool) -> None:
                 pair[i], states[i] = (function, new[0]), new[1]
             found.append((value, norm))
         tolerance, least = {2: (3e-2, 3e-2), 4: (1e-4, 1e-4), 8: (1e-10, 1e-12)}[np.dtype(dtype).itemsize]
-        for got, want in zip(found[1], found[0], strict=True):
-            np.testing.assert_allclose(got, want, rtol=tolerance, atol=least)
-            assert np.asarray(got).dtype == np.asarray(want).dtype
-    for key, want in pair[0][1].items(True, True):
-        got = pair[1][1][key]
-        np.testing.assert_allclose(got, want, rtol=tolerance, atol=least)
-        assert got.dtype == want.dtype
+        assert_same(found[1], found[0], tolerance, least, strict=True)
+    assert_same(pair[1][1], pair[0][1], tolerance, least, strict=True)
     assert_same(states[1], states[0], rtol=tolerance, atol=least)
     assert int(states[1]["step"]) == 10

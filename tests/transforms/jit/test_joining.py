@@ -27,22 +27,26 @@ def traced(
 
 
 def test_what_is_computed_alike_is_computed_once() -> None:
-    shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4,), "c": (), "ga": (2, 3), "gb": (4,)}
-    shapes |= {"ma": (2, 3), "mb": (4,), "a1": (2, 3), "b1": (4,)}
+    shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4, 3), "c": (), "a1": (2, 3), "b1": (4, 3)}
+    gradients = {"ga": (2, 3), "gb": (4, 3), "ma": (2, 3), "mb": (4, 3)}
     nodes = [
         Node("Mul", ("ga", "c"), ("ma",)),
         Node("Sub", ("a", "ma"), ("a1",)),
         Node("Mul", ("gb", "c"), ("mb",)),
         Node("Sub", ("b", "mb"), ("b1",)),
     ]
-    given = traced(
-        nodes, {k: shapes[k] for k in ("a", "b", "c", "ga", "gb")}, {k: shapes[k] for k in ("a1", "b1")}
-    )
-    graph, (group,) = join(given, {"a": "a1", "b": "b1"}, shapes)
-    assert [node.op for node in graph.nodes] == ["Reshape", "Concat", "Mul", "Sub"]
-    assert (group.inputs, group.shapes) == (("a", "b"), ((2, 3), (4,)))
+    inputs = {name: (shapes | gradients)[name] for name in ("a", "b", "c", "ga", "gb")}
+    given, pairs = traced(nodes, inputs, {k: shapes[k] for k in ("a1", "b1")}), {"a": "a1", "b": "b1"}
+    graph, (group,) = join(given, pairs, shapes | gradients)
+    assert [node.op for node in graph.nodes] == ["Reshape", "Reshape", "Concat", "Mul", "Sub"]
+    assert (group.inputs, group.shapes) == (("a", "b"), ((2, 3), (4, 3)))
     assert {x.name for x in graph.inputs} == {"c", "ga", "gb", group.input}
-    assert [(name, shape) for name, shape, _ in graph.outputs] == [(group.output, (10,))]
+    assert [(name, shape) for name, shape, _ in graph.outputs] == [(group.output, (18,))]
+    # Of a computed size, as after a Reshape to the number of elements of each image, each is computed first.
+    graph, (group,) = join(given, pairs, shapes)
+    ops = sorted(node.op for node in graph.nodes if node.op != "Sub")
+    assert ops == ["Concat", "Mul", "Mul", "Reshape", "Reshape"]
+    assert group.inputs == ("a", "b")
 
 
 def test_what_reads_a_part_reads_it_in_the_memory_of_the_whole() -> None:
@@ -65,24 +69,6 @@ def test_what_reads_a_part_reads_it_in_the_memory_of_the_whole() -> None:
     assert {x.name for x in graph.inputs} == {"c", group.input}
 
 
-def test_values_whose_size_is_computed_are_flattened() -> None:
-    """Such as the derivative by the weights after a Reshape to the number of elements of each image."""
-    shapes: dict[str, tuple[int, ...]] = {"a": (2, 3), "b": (4, 3), "c": (), "a1": (2, 3), "b1": (4, 3)}
-    nodes = [
-        Node("Mul", ("ga", "c"), ("ma",)),
-        Node("Sub", ("a", "ma"), ("a1",)),
-        Node("Mul", ("gb", "c"), ("mb",)),
-        Node("Sub", ("b", "mb"), ("b1",)),
-    ]
-    inputs = {"a": (2, 3), "b": (4, 3), "c": (), "ga": (2, 3), "gb": (4, 3)}
-    given = traced(nodes, inputs, {k: shapes[k] for k in ("a1", "b1")})
-    graph, (group,) = join(given, {"a": "a1", "b": "b1"}, shapes)
-    assert sorted(node.op for node in graph.nodes if node.op != "Sub") == [
-        *("Concat", "Mul", "Mul", "Reshape", "Reshape")
-    ]
-    assert group.inputs == ("a", "b")
-
-
 def test_what_the_function_joins_itself_is_joined_once() -> None:
     """The norm of all gradients reads them side by side, as the optimiser does."""
     net, adam = nn.MLP(3, 2, num_cells=[4, 4]), optim.Adam(1e-2)
@@ -103,8 +89,7 @@ def test_what_the_function_joins_itself_is_joined_once() -> None:
         want, *plain[:] = update(*plain, x)
         got, *held[:] = step(*held, x)
         np.testing.assert_allclose(got, want, rtol=1e-5)
-    for key in params.keys(True, True):
-        np.testing.assert_allclose(held[0][key], plain[0][key], rtol=1e-4, atol=1e-6)
+    assert_same(held[0], plain[0], rtol=1e-4, atol=1e-6)
     (runner,) = step._kept.values()
     ops = [node.op for node in runner.traced.nodes]
     assert (ops.count("Concat"), ops.count("ReduceSum")) == (1, 3 + 1)  # three biases, and the norm
@@ -208,6 +193,4 @@ def test_values_in_two_groups() -> None:
     *want, total = step(*given, x)
     *got, found = lite.jit(step, donate=("first", "second"), threads=1)(*given, x)
     np.testing.assert_allclose(found, total, rtol=1e-12)
-    for one, other in zip(got, want, strict=True):
-        for key in other.keys():  # noqa: SIM118
-            np.testing.assert_allclose(one[key], other[key], rtol=1e-12)
+    assert_same(got, want, rtol=1e-12)
