@@ -383,11 +383,7 @@ def require_fields(target: object, source: object) -> None:
     if other is None or isinstance(source, type(target)):
         require_known(target, source)
     elif wrong := set(other) ^ set(fields):
-        raise entry_error(
-            ValueError,
-            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
-            "not fields of both.",
-        )
+        raise _unfitting(target, source, f"{sorted(wrong)} are not fields of both")
 
 
 def require_known(target: object, source: Any) -> None:
@@ -397,13 +393,13 @@ def require_known(target: object, source: Any) -> None:
         return
     node = Container._as_node(source)
     names = (require_path(key)[0] for key in source) if node is None else node._keys()
-    wrong = [name for name in names if name not in fields]
-    if wrong:
-        raise entry_error(
-            ValueError,
-            f"cannot write a {type(source).__name__} to a {type(target).__name__}{{at}}: {sorted(wrong)} are "
-            "no fields of it.",
-        )
+    if wrong := [name for name in names if name not in fields]:
+        raise _unfitting(target, source, f"{sorted(wrong)} are no fields of it")
+
+
+def _unfitting(target: object, source: object, why: str) -> Exception:
+    kinds = f"a {type(source).__name__} to a {type(target).__name__}"
+    return entry_error(ValueError, f"cannot write {kinds}{{at}}: {why}.")
 
 
 def _plan_leaf(

@@ -38,6 +38,23 @@ _new = object.__new__
 _copy = methodcaller("copy")
 
 
+def _reader(method: str) -> Any:
+    """The method of that name, which reads an entry; nodes that are not dense read the rest by theirs."""
+
+    def read(self: Any, key: str | Path) -> Any:
+        if isinstance(key, str):
+            return self._data.get(key)
+        node = self
+        for depth, name in enumerate(key):
+            if not isinstance(node, Dense):
+                inner = self._as_node(node)
+                return None if inner is None else getattr(inner, method)(key[depth:])
+            node = node._data.get(name)
+        return node
+
+    return read
+
+
 class Dense(Container):
     """A container that holds its entries in a dict."""
 
@@ -120,27 +137,8 @@ class Dense(Container):
     def _keys(self) -> Iterable[str]:
         return self._data
 
-    def _get_entry(self, key: str | Path) -> Any:
-        if isinstance(key, str):
-            return self._data.get(key)
-        node: Any = self
-        for depth, name in enumerate(key):
-            if not isinstance(node, Dense):
-                inner = self._as_node(node)
-                return None if inner is None else inner._get_entry(key[depth:])
-            node = node._data.get(name)
-        return node
-
-    def _peek_entry(self, key: str | Path) -> Any:
-        if isinstance(key, str):
-            return self._data.get(key)
-        node: Any = self
-        for depth, name in enumerate(key):
-            if not isinstance(node, Dense):
-                inner = self._as_node(node)
-                return None if inner is None else inner._peek_entry(key[depth:])
-            node = node._data.get(name)
-        return node
+    _get_entry = _reader("_get_entry")
+    _peek_entry = _reader("_peek_entry")
 
     def _items(self, peek: bool = False) -> Iterable[tuple[str, Any]]:
         return self._data.items()

@@ -376,41 +376,37 @@ def _broadcast_source(stack: Any, node: Container, shape: Shape) -> Any:
     return out
 
 
+def _targets(stack: Any, items: tuple[Any, ...]) -> tuple[list[tuple[Any, tuple[Any, ...]]], int, Shape]:
+    """Pairs (part, index into the part); where their dimensions are in the indexed batch, and their sizes."""
+    split = lazy_index.split_index(items, stack.stack_dim)
+    if split is None:
+        ids, used = lazy_index.element_ids(stack, items)
+        return [lazy_index.coordinates(stack, int(i), used) for i in ids.flat], 0, ids.shape
+    if isinstance(split.picked, int):
+        return [(lazy_index.at(stack.tensordicts, split.picked), split.rest)], split.at, ()
+    ids = np.arange(len(stack.tensordicts))[split.picked]
+    return [(stack.tensordicts[i], split.rest) for i in ids.flat], split.at, ids.shape
+
+
 def _part_sources(
     stack: Any, items: tuple[Any, ...], node: Container
 ) -> list[tuple[Any, tuple[Any, ...], Any]]:
     """Triples (part, index into the part, source of the part)."""
-    split = lazy_index.split_index(items, stack.stack_dim)
-    if split is None:
-        ids, used = lazy_index.element_ids(stack, items)
-        sources = lazy_index.unbind_range(node, 0, ids.ndim - 1) if ids.ndim else [node]
-        targets = [lazy_index.coordinates(stack, int(i), used) for i in ids.flat]
-        return [(part, rest, s) for (part, rest), s in zip(targets, sources, strict=True)]
-    if isinstance(split.picked, int):
-        return [(lazy_index.at(stack.tensordicts, split.picked), split.rest, node)]
-    ids = np.arange(len(stack.tensordicts))[split.picked]
-    if node.batch_size[split.at : split.at + ids.ndim] != ids.shape:
+    targets, at, shape = _targets(stack, items)
+    if node.batch_size[at : at + len(shape)] != shape:
         raise RuntimeError(
-            f"indexed destination TensorDict batch size has {ids.shape} at dim {split.at}, which differs "
-            f"from the source batch size {node.batch_size}"
+            f"indexed destination TensorDict batch size has {shape} at dim {at}, which differs from the "
+            f"source batch size {node.batch_size}"
         )
-    sources = lazy_index.unbind_range(node, split.at, split.at + ids.ndim - 1)
-    return [(stack.tensordicts[i], split.rest, s) for i, s in zip(ids.flat, sources, strict=True)]
+    sources = lazy_index.unbind_range(node, at, at + len(shape) - 1) if shape else [node]
+    return [(part, rest, source) for (part, rest), source in zip(targets, sources, strict=True)]
 
 
 def _fill(stack: Any, items: tuple[Any, ...], value: Any, writes: Writes) -> None:
     """Write one value to every leaf, broadcasting as NumPy does."""
     if np.ndim(value) == 0:
-        split = lazy_index.split_index(items, stack.stack_dim)
-        if split is None:
-            ids, used = lazy_index.element_ids(stack, items)
-            for i in ids.flat:
-                part, rest = lazy_index.coordinates(stack, int(i), used)
-                part._set_index(rest, value, writes)
-            return
-        picked = np.atleast_1d(np.arange(len(stack.tensordicts))[split.picked])
-        for i in picked.flat:
-            stack.tensordicts[i]._set_index(split.rest, value, writes)
+        for part, rest in _targets(stack, items)[0]:
+            part._set_index(rest, value, writes)
         return
     for key in list(stack._keys()):
         if isinstance(stack._peek_entry(key), Unbatched):

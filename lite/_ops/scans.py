@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -96,20 +96,11 @@ _CUMULATIVE = """
         """
 
 
-class _Row(NamedTuple):
-    """A row of the table: the family of the arguments, the ufunc, the docstring, and NumPy's function."""
-
-    family: Callable[[str, np.ufunc, str], AnyMethod]
-    ufunc: np.ufunc
-    doc: str
-    numpy: Callable[..., Any] | None = None
-
-
-_ROWS = {
-    "cumsum": _Row(_cumulative, np.add, "Running sum", np.cumsum),
-    "cumprod": _Row(_cumulative, np.multiply, "Running product", np.cumprod),
-    "cummax": _Row(_cumulative_extremes, np.maximum, "Largest value"),
-    "cummin": _Row(_cumulative_extremes, np.minimum, "Smallest value"),
+_METHODS = {
+    "cumsum": _cumulative("cumsum", np.add, "Running sum"),
+    "cumprod": _cumulative("cumprod", np.multiply, "Running product"),
+    "cummax": _cumulative_extremes("cummax", np.maximum, "Largest value"),
+    "cummin": _cumulative_extremes("cummin", np.minimum, "Smallest value"),
 }
 
 
@@ -123,9 +114,8 @@ def _numpy_form(name: str) -> Callable[..., Any]:
     return call
 
 
-for _name, _row in _ROWS.items():
-    if _row.numpy is not None:
-        implements(_row.numpy)(_numpy_form(_name))
+implements(np.cumsum)(_numpy_form("cumsum"))
+implements(np.cumprod)(_numpy_form("cumprod"))
 implements_with(np.nan_to_num, "nan_to_num")
 
 
@@ -139,8 +129,7 @@ def scan(name: str) -> AnyMethod:
         >>> td.cumsum(0)["a"], td.cummax(0).values["a"], td.sort(0).indices["a"]
         (array([2, 3, 6]), array([2, 2, 3]), array([1, 0, 2]))
     """
-    row = _ROWS[name]
-    return row.family(name, row.ufunc, row.doc)
+    return _METHODS[name]
 
 
 def sort(td: Container, dim: int = -1, descending: bool = False, stable: bool = True) -> Extremes:

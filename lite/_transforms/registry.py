@@ -92,38 +92,16 @@ def formula(*functions: Any) -> Callable[[F], F]:
 ZERO_GRADIENT: set[Any] = set()
 
 # Functions whose rule of gradients is for complex numbers, too, or that make them of real ones.
-COMPLEX: frozenset[Any] = frozenset(
-    (
-        *(np.absolute, np.add, np.conjugate, np.divide, np.multiply, np.negative, np.positive, np.subtract),
-        *(np.exp, np.log, np.power, np.reciprocal, np.sqrt, np.square),
-        *(np.cos, np.cosh, np.sin, np.sinh, np.tan, np.tanh),
-        *(np.equal, np.isfinite, np.isinf, np.isnan, np.not_equal),
-        *(np.allclose, np.angle, np.copy, np.imag, np.real),
-        *(np.empty_like, np.full_like, np.ones_like, np.zeros_like),
-        *(
-            np.broadcast_to,
-            np.expand_dims,
-            np.flip,
-            np.moveaxis,
-            np.pad,
-            np.permute_dims,
-            np.ravel,
-            np.reshape,
-        ),
-        *(np.roll, np.squeeze, np.swapaxes, np.transpose, np.concatenate, np.hstack, np.stack, np.vstack),
-        *(np.array_split, np.split, np.take, np.where, np.cumsum, np.diff, np.mean, np.sum),
-        *(np.dot, np.einsum, np.matmul, np.outer, np.tensordot),
-        *(np.fft.fft, np.fft.ifft, np.fft.rfft, np.fft.irfft, np.fft.fft2, np.fft.ifft2, np.fft.rfft2),
-        *(
-            np.fft.irfft2,
-            np.fft.fftn,
-            np.fft.ifftn,
-            np.fft.rfftn,
-            np.fft.irfftn,
-            np.fft.fftshift,
-            np.fft.ifftshift,
-        ),
-    )
+_COMPLEX = """
+    absolute add conjugate divide multiply negative positive subtract exp log power reciprocal sqrt square
+    cos cosh sin sinh tan tanh equal isfinite isinf isnan not_equal allclose angle copy imag real
+    empty_like full_like ones_like zeros_like broadcast_to expand_dims flip moveaxis pad permute_dims ravel
+    reshape roll squeeze swapaxes transpose concatenate hstack stack vstack array_split split take where
+    cumsum diff mean sum dot einsum matmul outer tensordot
+"""
+_FOURIER = "fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift ifftshift"
+COMPLEX = frozenset(
+    [*(getattr(np, name) for name in _COMPLEX.split()), *(getattr(np.fft, name) for name in _FOURIER.split())]
 )
 
 

@@ -311,20 +311,14 @@ def _run(places: np.ndarray[Any, Any] | None, size: int) -> tuple[int, int] | No
 
 def _write_places(graph: Graph, x: GraphArray, items: list[Any], partial: list[int], new: GraphArray) -> None:
     """What is given, at the places of a dynamic dimension that the index finds among their numbers."""
-    if len(partial) > 1:
-        scatter(x, tuple(items), new, "none")
-        return
-    axis = partial[0]
-    places = get_index(graph.range(x.shape[axis]), items[axis])
-    shape = list(x.shape)
-    if places.ndim:
-        shape[axis] = places.shape[0]
-        new = graph.expand(new, shape)
-    else:
-        shape[axis : axis + 1] = []
-        new, places = graph.unsqueeze(graph.expand(new, shape), axis), graph.unsqueeze(places, 0)
-    places = graph.reshape(places, [places.shape[0] if d == axis else 1 for d in range(x.ndim)])
-    x.replace(_scattered(x, graph.expand(places, new.shape), new, axis, "none"))
+    if len(partial) == 1:
+        axis = partial[0]
+        places = get_index(graph.range(x.shape[axis]), items[axis])
+        if not places.ndim:
+            shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+            new, places = graph.unsqueeze(graph.expand(new, shape), axis), graph.unsqueeze(places, 0)
+        items = [places if d == axis else slice(None) for d in range(x.ndim)]
+    scatter(x, tuple(items), new, "none")
 
 
 def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) -> None:

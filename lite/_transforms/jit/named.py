@@ -498,22 +498,22 @@ def _parts(modules: list[Any], attributes: set[str], with_buffers: bool) -> list
 _KEPT = _PLAIN | {tuple, types.FunctionType, np.ndarray}
 
 
-def accepted(fn: Callable[..., Any]) -> list[str]:
-    """Names of all parameters of a function; none if it takes any name."""
+def _parameters_of(fn: Callable[..., Any]) -> list[inspect.Parameter]:
     try:
-        found = inspect.signature(fn).parameters.values()
+        return [*inspect.signature(fn).parameters.values()]
     except (TypeError, ValueError):
         return []
+
+
+def accepted(fn: Callable[..., Any]) -> list[str]:
+    """Names of all parameters of a function; none if it takes any name."""
+    found = _parameters_of(fn)
     return [] if any(x.kind in (x.VAR_POSITIONAL, x.VAR_KEYWORD) for x in found) else [x.name for x in found]
 
 
 def parameters(fn: Callable[..., Any]) -> list[str]:
     """Names of the positional parameters of a function."""
-    try:
-        found = inspect.signature(fn).parameters.values()
-    except (TypeError, ValueError):
-        return []
-    return [x.name for x in found if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
+    return [x.name for x in _parameters_of(fn) if x.kind in (x.POSITIONAL_ONLY, x.POSITIONAL_OR_KEYWORD)]
 
 
 def named_axes(given: Mapping[str, Any], names: list[str]) -> dict[str, dict[int, str]]:
