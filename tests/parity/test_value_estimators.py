@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torchrl.objectives import llm, value
 
 import lite.data as data
-from lite import NonTensorData, TensorDict, nn
+from lite import NonTensorData, TensorDict, grad, nn
 from lite.nn.distributions import Categorical
 
 # torch.vmap and others warn of what they are about to change
@@ -276,3 +276,22 @@ def test_group_advantages_of_streams(how, bounds, more):
     assert given > 1
     for name, count in torchs.get_stats().items():
         np.testing.assert_allclose(ours.get_stats()[name], count, rtol=1e-6, err_msg=name)
+
+
+@pytest.mark.parametrize("name", ["TD0Estimator", "TD1Estimator", "TDLambdaEstimator"])
+def test_gradients_of_targets(name):
+    td, both = rollout((3, 7)), networks()
+    ours, torchs = pair(name, both, differentiable=True)
+    theirs = other(td)
+    reward, obs = (theirs["next", key].requires_grad_() for key in ("reward", "obs"))
+    (torchs.value_estimate(theirs) ** 2).sum().backward()
+
+    def total(entries):
+        made = td.copy().set("next", td["next"].copy())
+        made["next", "reward"], made["next", "obs"] = entries
+        return (ours.value_estimate(made) ** 2).sum()
+
+    for mine, other_one in zip(
+        grad(total)((td["next", "reward"], td["next", "obs"])), (reward, obs), strict=True
+    ):
+        np.testing.assert_allclose(mine, other_one.grad.numpy(), rtol=1e-4, atol=1e-5)

@@ -80,7 +80,10 @@ class ValueEstimatorBase(TensorDictModuleBase):
         value_network: reads observations and writes `"state_value"`; None: the values are there already.
         shifted: call the network once, on the observations and, at truncations and the end, the next ones.
             Steps beyond `shifted_budget` of these are False in `"shifted_valid"`, with an advantage of 0.
-        differentiable, deactivate_vmap, device: accepted, without effect; the device is None or "cpu".
+        differentiable: whether rewards and what the network reads may be arrays that a gradient is computed
+            for, which targets then have, too; parameters of the network are constants. Of TD0Estimator,
+            TD1Estimator and TDLambdaEstimator alone.
+        deactivate_vmap, device: accepted, without effect; the device is None or "cpu".
         skip_existing: whether the network is spared where its outputs are there. None: as `skip_existing()`.
         advantage_key, value_target_key, value_key: refused, as by torchrl; see `set_keys`.
         value_chunk_size, num_chunks, num_chunk: the size or number of pieces of `value_chunk_dim`.
@@ -107,6 +110,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
     """
 
     default_keys: ClassVar[type[AcceptedKeys]] = AcceptedKeys
+    _has_gradients = False  # whether `differentiable` has an effect
 
     def __init__(
         self,
@@ -145,6 +149,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         self.__dict__["value_network"] = value_network
         self.shifted = shifted
         self.differentiable = differentiable
+        self._differentiates = bool(differentiable) and self._has_gradients
         self.skip_existing = skip_existing
         self.deactivate_vmap = deactivate_vmap
         self.value_chunk_size = _positive("value_chunk_size", value_chunk_size)
@@ -244,7 +249,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
             raise RuntimeError(f"{self.__name__} needs a TensorDict with a batch dimension.")
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Array:
-        return require_array(tensordict, require_path(key), self.__name__)
+        return require_array(tensordict, require_path(key), self.__name__, self._differentiates)
 
     @contextmanager
     def _skipping(self) -> Iterator[None]:
@@ -295,7 +300,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
 
     def _calls(self, present: NestedKey, following: NestedKey) -> NetworkCalls:
         pieces = (self.value_chunk_size, self.num_chunks, self.value_chunk_dim)
-        return NetworkCalls(self.value_network, (present, following), pieces)
+        return NetworkCalls(self.value_network, (present, following), pieces, self._differentiates)
 
     def _given(self, tensordict: TensorDictBase, path: Path) -> Array:
         if tensordict.get(path, None) is None:

@@ -39,13 +39,21 @@ def require_time(tensordict: Any, reader: str) -> None:
         raise ValueError(f"{reader} needs a TensorDict with a time dimension, got batch_size=().")
 
 
-def require_array(td: TensorDictBase, path: Path, reader: str) -> NDArray[Any]:
-    """The array at `path`; KeyError where there is no entry, TypeError where it is no array."""
+def is_differentiated(entry: Any) -> bool:
+    """Whether a gradient is computed for an array."""
+    return is_interpreted(entry) and type(stored(entry)) is not type(entry)
+
+
+def require_array(td: TensorDictBase, path: Path, reader: str, differentiated: bool = False) -> NDArray[Any]:
+    """The array at `path`; KeyError where there is no entry, TypeError where it is no array.
+
+    One that a gradient is computed for is an array where the reader takes `differentiated` ones.
+    """
     entry = td.get(path, None)
     if entry is None:
         raise KeyError(f"{reader} reads the entry {path}, which the TensorDict lacks.")
-    if not isinstance(entry, np.ndarray) and not (
-        is_interpreted(entry) and type(stored(entry)) is type(entry)
+    if not isinstance(entry, np.ndarray) and (
+        not is_interpreted(entry) or (is_differentiated(entry) and not differentiated)
     ):
         help = ""
         if has_namespace(entry):

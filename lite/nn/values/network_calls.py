@@ -13,7 +13,8 @@ from lite import NestedKey, TensorDictBase
 from lite._arrays.types import HostArray, Path
 from lite._tree.keys import require_path
 from lite.nn._modules.module import Module
-from lite.nn.values.entries import detached, require_array
+from lite.nn._parameters.from_module import from_module
+from lite.nn.values.entries import detached, is_differentiated, require_array
 
 Array = NDArray[Any]
 
@@ -33,14 +34,17 @@ class NetworkCalls:
     Args:
         pieces: the most elements a call sees of a batch dimension, or how many calls there are, and that
             dimension.
+        differentiates: whether outputs have the derivatives by inputs; else all are constants.
     """
 
     def __init__(
-        self, network: Module, keys: tuple[NestedKey, NestedKey], pieces: tuple[int | None, int | None, int]
-    ) -> None:
+        self, network: Module, keys: tuple[NestedKey, NestedKey],
+        pieces: tuple[int | None, int | None, int], differentiates: bool = False,
+    ) -> None:  # fmt: skip
         self._network = network
         self._present, self._following = keys
         self._pieces = pieces
+        self._differentiates = differentiates
 
     def twice(
         self, tensordict: TensorDictBase, params: TensorDictBase | None, target_params: TensorDictBase | None
@@ -122,19 +126,21 @@ class NetworkCalls:
 
     def _call(self, data: TensorDictBase, *keys: NestedKey) -> list[Array]:
         """The outputs of these keys, in as many calls as it takes."""
-        outs = [self._network(part) for part in self._split(data)]
+        differs = self._differentiates and any(map(is_differentiated, data.values(True, True)))
+        with _exchanged(detached(from_module(self._network)) if differs else None, self._network):
+            outs = [self._network(part) for part in self._split(data)]
         found = []
         for key in keys:
-            parts = [self._constant(out, key) for out in outs]
+            parts = [self._output(out, require_path(key), differs) for out in outs]
             found.append(parts[0] if len(parts) == 1 else np.concatenate(parts, self._pieces[2] % data.ndim))
         return found
 
-    def _constant(self, out: TensorDictBase, key: NestedKey) -> Array:
-        """An output, of which the recursions take no derivative."""
-        value = out.get(key, None)
-        if isinstance(value, HostArray):
-            out.set(key, detached(value))
-        return require_array(out, require_path(key), "an estimator of the value network")
+    def _output(self, out: TensorDictBase, path: Path, differs: bool) -> Array:
+        """An output, a constant unless it `differs` with the inputs."""
+        value = out.get(path, None)
+        if isinstance(value, HostArray) and not differs:
+            out.set(path, detached(value))
+        return require_array(out, path, "an estimator of the value network", differs)
 
     def _split(self, data: TensorDictBase) -> Sequence[TensorDictBase]:
         size, count, dim = self._pieces

@@ -20,6 +20,7 @@ class _ReturnEstimator(ValueEstimatorBase):
     """Base of the three estimators: the target is a return, the advantage is the target minus the value."""
 
     _smallest = 1e-5  # deviation of rewards
+    _has_gradients = True
 
     def __init__(
         self, *, gamma: ArrayLike, value_network: Module | None, average_rewards: bool = False,
@@ -140,7 +141,7 @@ class TD0Estimator(_ReturnEstimator):
         reward, next_value, _, terminated = steps
         if is_interpreted(reward) or is_interpreted(next_value):  # of a graph or vmap, which have no kernel
             ahead = np.where(terminated, 0, next_value)
-            return reward + gamma * ahead
+            return reward + _typed(gamma, next_value) * ahead
         return td0_return(reward, next_value, terminated, gamma=gamma)
 
 
@@ -181,7 +182,7 @@ class TD1Estimator(_ReturnEstimator):
         self.time_dim = time_dim
 
     def _return(self, *steps: Array, gamma: float | Array, time_dim: int) -> Array:
-        return td_lambda_return(*steps, gamma=gamma, lmbda=1.0, time_dim=time_dim)
+        return _returns(*steps, gamma=gamma, lmbda=1.0, time_dim=time_dim)
 
 
 class TDLambdaEstimator(_ReturnEstimator):
@@ -229,4 +230,27 @@ class TDLambdaEstimator(_ReturnEstimator):
         self.time_dim = time_dim
 
     def _return(self, *steps: Array, gamma: float | Array, time_dim: int) -> Array:
-        return td_lambda_return(*steps, gamma=gamma, lmbda=as_number(self.lmbda), time_dim=time_dim)
+        return _returns(*steps, gamma=gamma, lmbda=as_number(self.lmbda), time_dim=time_dim)
+
+
+def _returns(*steps: Array, gamma: float | Array, lmbda: float | Array, time_dim: int) -> Array:
+    """`td_lambda_return`, step by step for arrays of a gradient, a graph or `vmap`, which have no kernel."""
+    reward, next_value, done, terminated = steps
+    if not any(map(is_interpreted, steps)):
+        return td_lambda_return(*steps, gamma=gamma, lmbda=lmbda, time_dim=time_dim)
+    factors = [np.broadcast_to(_typed(x, next_value), reward.shape) for x in (gamma, lmbda)]
+    ahead = np.where(terminated, 0, next_value)
+    rows = [np.moveaxis(x, time_dim, 0) for x in (reward, ahead, done, *factors)]
+    following, found = rows[1][-1], []
+    for t in reversed(range(reward.shape[time_dim])):
+        now, after, ends, discount, decay = (x[t] for x in rows)
+        following = np.where(ends, after, following)
+        following = now + discount * ((1 - decay) * after + decay * following)
+        found.append(following)
+    return np.moveaxis(np.stack(found[::-1]), 0, time_dim)
+
+
+def _typed(factor: Any, value: Array) -> Any:
+    """A discount in the type of the values, which targets have, unless these are integers."""
+    dtype = np.dtype(float) if value.dtype.kind in "biu" else value.dtype
+    return np.asarray(factor, dtype) if type(factor) is float else factor.astype(dtype)

@@ -3,7 +3,7 @@ import pytest
 from helpers.cases import each_case, raises
 from helpers.rollouts import rollout, with_values
 
-from lite import stack, value_and_grad, vmap
+from lite import enable_grad, jit, nn, stack, value_and_grad, vmap
 from lite.data import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
 from lite.nn import TensorDictModule
 
@@ -104,6 +104,13 @@ def test_windows_of_several_rewards_are_discounted_by_their_length():
     np.testing.assert_allclose(target, [1, 1, 4.5, 100 + 0.25 * 1000, 100])
     td["steps_to_next_obs"] = np.ones((5, 2), int)
     raises(RuntimeError, "steps_to_next_obs", lambda: TD0Estimator(gamma=0.5, value_network=None)(td))
+    td = with_values(rollout((3, 6)))
+    td["steps_to_next_obs"] = np.full((3, 6), 2)
+    for make in (ESTIMATORS["td0"], ESTIMATORS["td1"], ESTIMATORS["td lambda"]):
+        target = make(value_network=None).value_estimate
+        found = jit(target)(td)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, target(td), rtol=1e-5, atol=1e-6)
 
 
 @each_case(
@@ -120,10 +127,11 @@ def test_time_may_be_any_dimension(make, time_dim):
     raises(ValueError, "no time_dim 2", lambda: make(value_network=None, time_dim=2)(moved))
 
 
-def test_targets_of_one_step_are_mapped() -> None:
+@each_case("make", [v for k, v in ESTIMATORS.items() if k != "gae"])
+def test_targets_are_mapped(make) -> None:
     def loss(weight, td):
         network = TensorDictModule(lambda obs: obs @ weight, ["obs"], ["state_value"])
-        target = TD0Estimator(gamma=0.9, value_network=network)(td.copy())["value_target"]
+        target = make(value_network=network)(td.copy())["value_target"]
         return ((network(td.copy())["state_value"] - target) ** 2).mean()
 
     seeds = stack([rollout((8,), seed=k) for k in range(3)])
@@ -137,3 +145,36 @@ def test_targets_of_one_step_are_mapped() -> None:
         value_and_grad(lambda reward: loss(weights[0], seeds[0].copy().set(("next", "reward"), reward)))(
             seeds[0]["next", "reward"]
         )
+
+
+@each_case("make", [v for k, v in ESTIMATORS.items() if k != "gae"])
+def test_targets_differ_with_rewards_and_inputs_but_not_with_parameters(make) -> None:
+    td = rollout((3, 6), dtype=np.float64)
+    td["next", "done"][:, 3], td["next", "terminated"][0, 3] = True, True
+    net = nn.Sequential(nn.Linear(td["obs"].shape[-1], 1, dtype=np.float64, rng=0), nn.Tanh())
+    network = TensorDictModule(net, ["obs"], ["state_value"])
+    entries = td["next", "reward"], td["next", "obs"], td["obs"]
+
+    def total(entries):
+        made = td.copy()
+        made["next"] = td["next"].copy()
+        made["next", "reward"], made["next", "obs"], made["obs"] = entries
+        out = make(value_network=network, differentiable=True)(made)
+        return (out["advantage"] * np.arange(18.0).reshape(3, 6, 1)).sum()
+
+    value, found = value_and_grad(total)(entries)
+    learnt = [nn.Parameter(x) for x in entries]
+    with enable_grad():
+        total([x * 1 for x in learnt]).backward()
+    for mine, other in zip(learnt, found, strict=True):
+        np.testing.assert_allclose(mine.grad, other)
+    assert all(x.grad is None for x in net.parameters())
+    np.testing.assert_allclose(value, total(entries))
+    for i, gradient in enumerate(found):
+        moved = np.random.default_rng(i).normal(size=gradient.shape) * 1e-5
+        up, down = ([x + sign * moved if i == k else x for k, x in enumerate(entries)] for sign in (1, -1))
+        np.testing.assert_allclose((total(up) - total(down)) / 2, (gradient * moved).sum(), rtol=1e-6)
+    step = jit(lambda entries: value_and_grad(total)(entries))
+    np.testing.assert_allclose(step(entries)[0], value)
+    for mine, other in zip(step(entries)[1], found, strict=True):
+        np.testing.assert_allclose(mine, other, atol=1e-12)
