@@ -3,7 +3,7 @@ import pytest
 from helpers.cases import each_case, raises
 from helpers.rollouts import rollout, with_values
 
-from lite import enable_grad, jit, nn, stack, value_and_grad, vmap
+from lite import TensorDict, enable_grad, jit, nn, stack, value_and_grad, vmap
 from lite.data import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
 from lite.nn import TensorDictModule
 
@@ -14,8 +14,6 @@ DONE, TERMINATED = np.array([0, 0, 1, 0, 1], bool), np.array([0, 0, 0, 0, 1], bo
 
 
 def cut_off():
-    from lite import TensorDict
-
     following = {"reward": REWARD, "done": DONE, "terminated": TERMINATED, "state_value": NEXT}
     return TensorDict({"state_value": VALUE, "next": following}, batch_size=[5])
 
@@ -178,3 +176,30 @@ def test_targets_differ_with_rewards_and_inputs_but_not_with_parameters(make) ->
     np.testing.assert_allclose(step(entries)[0], value)
     for mine, other in zip(step(entries)[1], found, strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-12)
+
+
+def test_a_step_leaves_the_network_of_its_estimator_as_it_is_and_reads_it_at_each_call() -> None:
+    net, model = nn.Linear(2, 1, rng=0), nn.Linear(2, 2, rng=1)
+    network = TensorDictModule(net, ["obs"], ["state_value"])
+    estimator = TDLambdaEstimator(gamma=0.9, lmbda=0.5, value_network=network, differentiable=True)
+
+    @enable_grad()
+    def step(obs, never):
+        ahead = model(obs)
+        following = {"obs": ahead, "reward": ahead[..., :1], "done": never}
+        loss = estimator.value_estimate(TensorDict(next=following, batch_size=[3])).sum()
+        loss.backward()
+        return loss.detach()
+
+    obs, never = np.ones((3, 2), np.float32), np.zeros((3, 1), bool)
+    graph = jit(step)
+    for scale in (1, 2):
+        net.weight.data = np.full((1, 2), scale, np.float32)  # as a step of its own gives it
+        found = []
+        for run in (step, graph):
+            model.zero_grad()
+            found.append((run(obs, never), model.weight.grad))
+            assert net.weight.grad is None
+            assert net.weight.requires_grad
+        for mine, other in zip(*found, strict=True):
+            np.testing.assert_allclose(mine, other, rtol=1e-5)
