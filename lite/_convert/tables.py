@@ -183,6 +183,12 @@ def from_arrow(table: Any) -> Any:
 def _arrow_values(package: ModuleType, column: Any) -> Any:
     chunks = column.combine_chunks() if isinstance(column, package.ChunkedArray) else column
     array = package.concat_arrays(chunks.chunks) if isinstance(chunks, package.ChunkedArray) else chunks
+    if isinstance(array.type, package.FixedShapeTensorType):
+        values, kind = _arrow_values(package, array.storage), array.type
+        if values.dtype == object:
+            return values
+        values = values.reshape(len(array), *kind.shape)
+        return values.transpose(0, *(n + 1 for n in kind.permutation or range(len(kind.shape))))
     shape, inner = [len(array)], array
     while (size := _list_size(package.types, inner)) is not None:
         shape.append(size)

@@ -136,6 +136,29 @@ def test_columns_that_others_write() -> None:
     assert lite.from_arrow(table.slice(4)).batch_size == (0,)
 
 
+def test_columns_of_tensors() -> None:
+    """Arrow's type for tensors, as tensordict 0.15 writes arrays of several dimensions."""
+    pyarrow = pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
+
+    def column(values: Any, kind: Any, shape: list[int], order: list[int] | None = None) -> Any:
+        kind = pyarrow.fixed_shape_tensor(kind, shape, permutation=order)
+        return pyarrow.ExtensionArray.from_storage(kind, pyarrow.array(values, kind.storage_type))
+
+    numbers = [list(range(6)), list(range(6, 12))]
+    flags, turned = column([[True, False]] * 2, pyarrow.bool_(), [2, 1]), [1, 0]
+    columns = {"x": column(numbers, pyarrow.int16(), [2, 3]), "flags": flags}
+    columns["turned"] = column(numbers, pyarrow.int16(), [2, 3], turned)
+    td = lite.from_arrow(pyarrow.table(columns).slice(1))
+    expected = np.arange(6, 12, dtype=np.int16).reshape(1, 2, 3)
+    np.testing.assert_array_equal(td["x"], expected, strict=True)
+    np.testing.assert_array_equal(td["turned"], expected.transpose(0, 2, 1), strict=True)
+    np.testing.assert_array_equal(td["turned"], columns["turned"].to_numpy_ndarray()[1:], strict=True)
+    np.testing.assert_array_equal(td["flags"], [[[True], [False]]], strict=True)
+    assert lite.from_arrow(pyarrow.table(columns).slice(2))["x"].shape == (0, 2, 3)
+    missing = column([[1, 2], None], pyarrow.int16(), [2])
+    assert lite.from_arrow(pyarrow.table({"x": missing}))["x"] == [[1, 2], None]
+
+
 def test_frames_among_other_things() -> None:
     frame = pandas.DataFrame({"a": [1, 2, 3], "s": ["x", "y", "z"]})
     td = TensorDict.from_any(frame)
