@@ -183,9 +183,10 @@ def from_arrow(table: Any) -> Any:
 def _arrow_values(package: ModuleType, column: Any) -> Any:
     chunks = column.combine_chunks() if isinstance(column, package.ChunkedArray) else column
     array = package.concat_arrays(chunks.chunks) if isinstance(chunks, package.ChunkedArray) else chunks
-    if isinstance(array.type, package.FixedShapeTensorType):
-        values, kind = _arrow_values(package, array.storage), array.type
-        if values.dtype == object:
+    kind = array.type
+    if isinstance(kind, package.BaseExtensionType) and _is_list(package.types, kind.storage_type):
+        values = _arrow_values(package, array.storage)
+        if values.dtype == object or not isinstance(kind, package.FixedShapeTensorType):
             return values
         values = values.reshape(len(array), *kind.shape)
         return values.transpose(0, *(n + 1 for n in kind.permutation or range(len(kind.shape))))
@@ -197,14 +198,16 @@ def _arrow_values(package: ModuleType, column: Any) -> Any:
     return np.fromiter(array.to_pylist(), object, len(array)) if values is None else values.reshape(shape)
 
 
+def _is_list(types: ModuleType, kind: Any) -> bool:
+    return types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+
+
 def _list_size(types: ModuleType, array: Any) -> int | None:
     """How long each of the lists is, if all are there and as long as another."""
-    if array.null_count:
+    if array.null_count or not _is_list(types, array.type):
         return None
     if types.is_fixed_size_list(array.type):
         return int(array.type.list_size)
-    if not (types.is_list(array.type) or types.is_large_list(array.type)):
-        return None
     sizes = np.unique(np.diff(array.offsets))
     return int(sizes[0]) if len(sizes) == 1 else None
 

@@ -137,7 +137,7 @@ def test_columns_that_others_write() -> None:
 
 
 def test_columns_of_tensors() -> None:
-    """Arrow's type for tensors, as tensordict 0.15 writes arrays of several dimensions."""
+    """Arrow's type for tensors, as tensordict 0.15 writes arrays, and a type like that of `datasets`."""
     pyarrow = pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
 
     def column(values: Any, kind: Any, shape: list[int], order: list[int] | None = None) -> Any:
@@ -155,6 +155,21 @@ def test_columns_of_tensors() -> None:
     np.testing.assert_array_equal(td["turned"], columns["turned"].to_numpy_ndarray()[1:], strict=True)
     np.testing.assert_array_equal(td["flags"], [[[True], [False]]], strict=True)
     assert lite.from_arrow(pyarrow.table(columns).slice(2))["x"].shape == (0, 2, 3)
+
+    class Image(pyarrow.ExtensionType):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(pyarrow.list_(pyarrow.list_(pyarrow.uint8())), "image")
+
+        def __arrow_ext_serialize__(self) -> bytes:
+            return b""
+
+        @classmethod
+        def __arrow_ext_deserialize__(cls, storage_type: Any, serialized: bytes) -> Any:
+            return cls()
+
+    lists = pyarrow.array([[[1, 2], [3, 4]]], Image().storage_type)
+    image = lite.from_arrow(pyarrow.table({"x": pyarrow.ExtensionArray.from_storage(Image(), lists)}))["x"]
+    np.testing.assert_array_equal(image, np.array([[[1, 2], [3, 4]]], np.uint8), strict=True)
     missing = column([[1, 2], None], pyarrow.int16(), [2])
     assert lite.from_arrow(pyarrow.table({"x": missing}))["x"] == [[1, 2], None]
 
