@@ -91,7 +91,8 @@ class MLFlowLogger(Logger):
             path = os.path.join(folder, file)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             write_video(path, with_colours_last(frames), **{"fps": self.video_fps, **kwargs})
-            self._mlflow.log_artifact(path, os.path.join("videos", os.path.dirname(name)), **self._run)
+            where = "/".join(["videos", *name.split("/")[:-1]])  # mlflow refuses one that ends in a slash
+            self._mlflow.log_artifact(path, where, **self._run)
 
     def log_hparams(self, cfg: Mapping[str, Any]) -> None:
         """Log the settings of a run."""

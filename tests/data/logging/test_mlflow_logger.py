@@ -37,7 +37,7 @@ def test_what_it_passes_on(calls: Calls, monkeypatch: pytest.MonkeyPatch) -> Non
     assert calls.seen[0] == ("set_tracking_uri", ["sqlite:///a.db"], {})
     assert made[2] == {"name": "run", "artifact_location": None, "tags": {"t": 1}}
     first, second = [args for name, args, _ in rest if name == "log_artifact"]
-    assert [(Path(path).name, Path(folder).as_posix()) for path, folder in (first, second)] == [
+    assert [(Path(path).name, folder) for path, folder in (first, second)] == [
         ("v_step_0005.mp4", "videos/test"),
         ("w.mp4", "videos"),
     ]
