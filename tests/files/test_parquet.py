@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+from helpers.cases import raises
 
 from lite import TensorDict
 
@@ -13,3 +14,13 @@ def test_round_trip(tmp_path: Path) -> None:
     out = TensorDict.from_parquet(tmp_path / "td.parquet", separator=".", columns=["n.b", "s"])
     np.testing.assert_array_equal(out["n", "b"], td["n", "b"])
     assert (out["s"], "a" in out) == (["x", "y", "z"], False)
+
+
+def test_damaged_files_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "td.parquet"
+    raises(FileNotFoundError, "td.parquet", TensorDict.from_parquet, path)
+    TensorDict({"a": np.arange(100)}, [100]).to_parquet(path)
+    whole = path.read_bytes()
+    for content in (whole[:-20], whole[:4] + bytes(60) + whole[64:]):  # its end, and the header of a page
+        path.write_bytes(content)
+        raises(ValueError, "td.parquet is damaged or foreign: ", TensorDict.from_parquet, path)
