@@ -100,7 +100,7 @@ def extension_dtype(name: str) -> Dtype:
         import ml_dtypes
     except ImportError as error:
         raise ImportError(f"{name} needs the ml_dtypes package: pip install ml-dtypes") from error
-    found = getattr(ml_dtypes, name, None)
+    found = getattr(ml_dtypes, name, None) if name in _EXTENSION else None
     if found is None:
         raise TypeError(f"no NumPy dtype for {name}; cast to another dtype first.")
     return np.dtype(found)

@@ -32,7 +32,8 @@ def test_extension_dtypes() -> None:
     narrow = np.dtype(ml_dtypes.bfloat16)
     assert dtypes.as_dtype("bfloat16") == dtypes.extension_dtype("bfloat16") == narrow
     assert dtypes.as_dtype("float32") == np.float32
-    raises(TypeError, "no NumPy dtype for qint8", lambda: dtypes.extension_dtype("qint8"))
+    for name in ("qint8", "complex32"):  # ml_dtypes has the second from 0.6 on; no leaf can have it
+        raises(TypeError, f"no NumPy dtype for {name}", dtypes.extension_dtype, name)
     assert dtypes.is_floating(narrow)
     assert dtypes.is_floating(np.dtype(ml_dtypes.float8_e4m3fn))
     assert not dtypes.is_floating(np.dtype(ml_dtypes.int4))
