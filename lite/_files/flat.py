@@ -15,6 +15,7 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -44,7 +45,9 @@ _METADATA = "lite"
 _EXTENSION = {
     "BF16": "bfloat16",
     "F8_E4M3": "float8_e4m3fn",
+    "F8_E4M3FNUZ": "float8_e4m3fnuz",
     "F8_E5M2": "float8_e5m2",
+    "F8_E5M2FNUZ": "float8_e5m2fnuz",
     "F8_E8M0": "float8_e8m0fnu",
 }
 
@@ -245,14 +248,26 @@ def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
     package = _package()
     try:
         with package.safe_open(path, framework="np") as file:
-            names = list(file.keys())
-            for kind in {file.get_slice(name).get_dtype() for name in names} & _EXTENSION.keys():
-                dtype_of(_EXTENSION[kind])  # ml_dtypes registers the name with NumPy
-            arrays = {name: file.get_tensor(name) for name in names}
+            kinds = {name: file.get_slice(name).get_dtype() for name in list(file.keys())}
+            # ml_dtypes registers the names with NumPy, of which the package knows bfloat16.
+            dtypes = {kind: dtype_of(_EXTENSION[kind]) for kind in _EXTENSION.keys() & set(kinds.values())}
+            views: dict[str, Any] = {}
+            if dtypes.keys() - {"BF16"}:
+                views = dict(package.deserialize(Path(path).read_bytes()))
+            arrays = {
+                name: _array_of(views[name], dtypes[kind])
+                if kind in dtypes and kind != "BF16"
+                else file.get_tensor(name)
+                for name, kind in kinds.items()
+            }
             metadata = file.metadata() or {}
-    except (package.SafetensorError, OSError, AttributeError) as error:  # the last of a dtype, as float8's
+    except (package.SafetensorError, OSError, AttributeError) as error:  # the last of a dtype, as float4's
         raise ValueError(f"{path} is damaged or foreign: {error}{payload.if_pickled(path)}") from error
     return arrays, metadata.get(_METADATA)
+
+
+def _array_of(view: Any, dtype: np.dtype[Any]) -> Array:
+    return np.frombuffer(bytearray(view["data"]), dtype).reshape(view["shape"])
 
 
 _WRITERS: dict[str, Callable[[str, Arrays, str], None]] = {
