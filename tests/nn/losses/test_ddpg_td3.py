@@ -24,6 +24,8 @@ def test_without_noise_the_least_critic_values_the_bounded_action() -> None:
     following["action"] = np.clip(linear(4, 2)(following["observation"]), -0.1, 0.1)
     values = [q_network(seed)(following.copy())["state_action_value"][:, 0] for seed in (2, 3)]
     np.testing.assert_allclose(out["next_state_value"], np.minimum(*values))
+    error = out["pred_value"] - out["target_value"]
+    np.testing.assert_allclose(td["td_error"], (error**2).max(0))
 
 
 def test_bounds() -> None:

@@ -94,11 +94,12 @@ def test_returns_between_two_atoms_are_shared(reward: float, shares: list[float]
     np.testing.assert_allclose(td["td_error"][:, 0], -(chosen * shares).sum(-1), atol=1e-7)
 
 
-def test_the_network_chooses_and_its_copy_says_how_much() -> None:
-    td = transitions(3, action=np.zeros(3, int))
+@each_case("space", ["categorical", "one-hot"])
+def test_the_network_chooses_and_its_copy_says_how_much(space: str) -> None:
+    td = transitions(3, action=np.zeros(3, int) if space == "categorical" else np.eye(3, dtype=int)[[0] * 3])
     td["next", "terminated"][:] = td["next", "done"][:] = False
     td["next", "reward"][:] = 0
-    loss = DistributionalDQNLoss(Returns(), gamma=1.0, reduction="none")
+    loss = DistributionalDQNLoss(Returns(space), gamma=0.5, reduction="none")
     SoftUpdate(loss, eps=0.9)
     other = Returns(seed=8)
     for key in ("weight", "bias"):
@@ -106,6 +107,8 @@ def test_the_network_chooses_and_its_copy_says_how_much() -> None:
         loss.target_value_network_params[path][...] = getattr(other.module[0].module.linear, key).data
     best = Returns()(td["next"].copy())["action"]
     ahead = np.exp(other(td["next"].copy())["action_value"])[np.arange(3), :, best]
+    one = np.eye(5)  # a return halved is another one, or between two
+    ahead = ahead @ [one[1], one[1:3].mean(0), one[2], one[2:4].mean(0), one[3]]
     chosen = Returns()(td.copy())["action_value"][:, :, 0]
     np.testing.assert_allclose(loss(td)["loss"], -(ahead * chosen).sum(-1))
 

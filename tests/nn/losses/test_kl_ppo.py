@@ -11,13 +11,14 @@ from lite.nn.losses import KLPENPPOLoss
 
 def test_the_penalty_is_the_divergence() -> None:
     policy, rng = gaussian(), np.random.default_rng(0)
-    td = policy(transitions(6, advantage=np.zeros((6, 1)), value_target=np.zeros((6, 1))))
+    td = policy(transitions(6, advantage=rng.normal(size=(6, 1)), value_target=np.zeros((6, 1))))
     td["loc"] = td["loc"] + rng.normal(size=(6, 2))
+    td["action_log_prob"] = td["action_log_prob"] - np.log(1.2)
     loss = KLPENPPOLoss(policy, critic(), beta=3.0, dtarg=1e9)
     out = loss(td)
     expected = kl_divergence(IndependentNormal(td["loc"], td["scale"]), policy.get_dist(td.copy()))
     np.testing.assert_allclose(out["kl"][:, 0], expected)
-    np.testing.assert_allclose(out["loss_objective"], 3 * expected.mean())
+    np.testing.assert_allclose(out["loss_objective"], 3 * expected.mean() - 1.2 * td["advantage"].mean())
     factors = []
     for share in (2 / 3.1, 2 / 2.9, 1.0, 1.4, 1.6):
         loss.dtarg = float(expected.mean()) / share

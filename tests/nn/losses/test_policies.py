@@ -1,12 +1,16 @@
 """What losses ask of a policy's distribution."""
 
+from typing import Any
+
 import numpy as np
 import pytest
-from helpers.nn.transitions import categorical, gaussian, linear, transitions
+from helpers.cases import each_case
+from helpers.nn.transitions import categorical, critic, gaussian, linear, transitions
 
-from lite import TensorDict, value_and_grad
+from lite import TensorDict, nn, value_and_grad
 from lite.nn import set_composite_lp_aggregate
 from lite.nn.distributions import Categorical, CompositeDistribution, Normal, TanhNormal
+from lite.nn.losses import A2CLoss, KLPENPPOLoss, PPOLoss
 from lite.nn.losses.policies import (
     drawn,
     entries,
@@ -51,6 +55,25 @@ def test_log_probs_of_parts() -> None:
     assert total(expected, 1) is expected
     with set_composite_lp_aggregate(True):
         np.testing.assert_allclose(log_prob_of(dist, td, ["a", "b"], "Loss"), expected)
+
+
+@each_case("cls", [PPOLoss, KLPENPPOLoss, A2CLoss])
+def test_losses_add_up_the_parts_of_a_policy(cls: Any) -> None:
+    keys = [("params", "a", "loc"), ("params", "a", "scale"), ("params", "b", "logits")]
+    network = nn.TensorDictModule(lambda x: (x[..., :2], np.ones_like(x[..., :2]), x), ["observation"], keys)
+    options = {"distribution_class": CompositeDistribution, "return_log_prob": True}
+    options["distribution_kwargs"] = {"distribution_map": {"a": Normal, "b": Categorical}}
+    with set_composite_lp_aggregate(False):
+        head = nn.ProbabilisticTensorDictModule(["params"], ["a", "b"], **options)
+        policy = nn.ProbabilisticTensorDictSequential(network, head)
+        td = policy(transitions(3, advantage=np.arange(3.0)[:, None], value_target=np.zeros((3, 1))))
+        out = cls(policy, critic(), **({"samples_mc_kl": 2} if cls is KLPENPPOLoss else {}))(
+            td.copy().set("a_log_prob", td["a_log_prob"] - 0.25)
+        )
+    weight = td["a_log_prob"].sum(-1) + td["b_log_prob"] if cls is A2CLoss else np.full(3, np.exp(0.5))
+    np.testing.assert_allclose(out["loss_objective"], -(weight * np.arange(3.0)).mean())
+    entropy = policy.get_dist(td)["b"].entropy().mean() + np.log(2 * np.pi * np.e)
+    np.testing.assert_allclose(out["loss_entropy"], -0.01 * entropy)
 
 
 def test_draws_have_derivatives_where_the_distribution_has_them() -> None:

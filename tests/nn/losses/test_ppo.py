@@ -8,7 +8,7 @@ from helpers.cases import each_case, raises
 from helpers.nn.transitions import critic, gaussian, linear, transitions
 
 from lite import TensorDict, nn
-from lite.nn.losses import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss, SoftUpdate
+from lite.nn.losses import ClipPPOLoss, IPPOLoss, KLPENPPOLoss, MAPPOLoss, PPOLoss, SoftUpdate
 from lite.nn.losses.ppo import _normalized, clip_bounds, effective_sample_size, fitting
 
 
@@ -34,11 +34,13 @@ def test_by_hand() -> None:
     np.testing.assert_allclose(out["loss_entropy"], -0.5 * dist.entropy().mean())
     np.testing.assert_allclose(out["ESS"], ratio.sum() ** 2 / (ratio**2).sum() / 6)
     np.testing.assert_allclose(out["kl_approx"], -np.log(ratio).mean())
+    left = np.var(td["value_target"] - value(td.copy())["state_value"]) / np.var(td["value_target"])
+    np.testing.assert_allclose(out["explained_variance"], [1 - left])
     unclipped = PPOLoss(policy, value)(td)
     np.testing.assert_allclose(unclipped["loss_objective"], -(ratio * advantage).mean())
 
 
-@each_case("cls", [PPOLoss, ClipPPOLoss])
+@each_case("cls", [PPOLoss, ClipPPOLoss, KLPENPPOLoss])
 def test_a_proximal_policy_and_a_limit_of_weights(cls: type[PPOLoss]) -> None:
     """Ratios are to the policy of the last update; what acted has weights of at most 1.1."""
     td, policy = acted(), gaussian()
@@ -56,7 +58,8 @@ def test_a_proximal_policy_and_a_limit_of_weights(cls: type[PPOLoss]) -> None:
     if cls is ClipPPOLoss:
         gain = np.minimum(gain, np.clip(ratio, 0.8, 1.2) * weight * td["advantage"][:, 0])
     out = loss(td)
-    np.testing.assert_allclose(out["loss_objective"], -gain.mean(), rtol=1e-6)
+    penalty = out["kl"].mean() if cls is KLPENPPOLoss else 0
+    np.testing.assert_allclose(out["loss_objective"], penalty - gain.mean(), rtol=1e-6)
     np.testing.assert_allclose(out["kl_approx"], -np.log(ratio).mean())
 
 
@@ -169,6 +172,8 @@ def test_parts_without_a_coefficient() -> None:
     parts = TensorDict({"a_entropy": np.ones((6, 1)), "b_entropy": np.full((6, 1), 2)}, batch_size=[6, 1])
     both = ClipPPOLoss(gaussian(), critic(), entropy_coeff={"a_log_prob": 0.1, "b": 0.5})
     np.testing.assert_allclose(both._weighted(parts, 2), -np.full((6, 1), 1.1))
+    one = ClipPPOLoss(gaussian(), critic(), entropy_coeff=0.1)
+    np.testing.assert_allclose(one._weighted(parts, 2), -np.full((6, 1), 0.3))
     raises(KeyError, "entropy_coeff has no number for 'a_log_prob'", lambda: loss._weighted(parts, 2))
 
 

@@ -37,6 +37,10 @@ def test_a_few_critics_value_next_states() -> None:
     seen = [made(sub_sample_len=n)(batch())["next.state_value"].mean() for n in (1, 3)]
     assert seen[0] > seen[1]
     assert made(sub_sample_len=9).sub_sample_len == 3
+    one, two = (made(alpha_init=alpha, reduction="none")(batch()) for alpha in (1.0, 2.0))
+    log_prob, ahead = 2 - one["loss_alpha"]
+    np.testing.assert_allclose(one["next.state_value"] - two["next.state_value"], ahead, rtol=1e-5)
+    np.testing.assert_allclose(two["loss_actor"], 2 * log_prob - two["state_action_value_actor"], rtol=1e-5)
     assert len({float(made(generator=n, sub_sample_len=1)(batch())["loss_qvalue"]) for n in range(9)}) > 1
 
 

@@ -79,7 +79,7 @@ def test_dimensions_of_one() -> None:
 
 
 def test_clipped_values() -> None:
-    old, new, target = np.zeros(2), np.array([0.05, 1.0]), np.ones(2)
+    old, new, target = np.full(2, 0.5), np.array([0.55, 1.5]), np.full(2, 1.5)
     loss, fraction = clipped_value_loss(old, new, 0.1, target, (target - new) ** 2, "l2")
     np.testing.assert_allclose(loss, [0.95**2, 0.9**2])
     assert fraction == 0.5

@@ -110,7 +110,9 @@ def test_a_value_is_the_least_of_the_critics_less_the_weighted_log_prob() -> Non
     loss, td = with_values(**options), batch().lock_()
     action, log_prob = with_values()._constant_actions(td, loss.actor_network_params)
     acted = td.clone().set("action", action)
-    least = np.minimum(*(network(acted.copy())["state_action_value"] for network in (q_network(), q_network(3))))
+    least = np.minimum(
+        *(network(acted.copy())["state_action_value"] for network in (q_network(), q_network(3)))
+    )
     expected = (linear(4, 1)(td["observation"]) - (least - 2 * log_prob[:, None]))[:, 0] ** 2
     np.testing.assert_allclose(loss.value_loss(td)[0], expected, rtol=1e-6)
 

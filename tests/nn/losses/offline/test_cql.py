@@ -58,8 +58,18 @@ def test_targets() -> None:
     np.testing.assert_allclose(values, least, rtol=1e-6)
     soft = (made(deterministic_backup=False)._target(td) - td["next", "reward"][:, 0]) / 0.99
     np.testing.assert_allclose(soft, least - log_prob, rtol=1e-6)
+    values = np.stack([q_network(n)(td.copy())["state_action_value"][:, 0] for n in (2, 3)])
+    np.testing.assert_allclose(made().q_loss(td.copy())[1]["td_error"], (values - plain) ** 2)
     most = made(max_q_backup=True, num_random=50)._target(td)
     assert (most > plain).mean() > 0.5
+
+
+def test_cloning_costs_what_the_actions_of_the_data_are_unlikely() -> None:
+    td, dist = batch(), gaussian(True).get_dist(batch())
+    _, log_prob = dist.rsample_and_log_prob((), rng=np.random.default_rng(0))
+    cloned = dist.log_prob(td["action"])
+    loss, known = made(alpha_init=2.0).actor_bc_loss(td)
+    np.testing.assert_allclose([loss, known["bc_log_prob"]], [(2 * log_prob - cloned).mean(), cloned.mean()])
 
 
 def test_a_learned_weight_keeps_the_gap() -> None:
