@@ -47,7 +47,8 @@ def test_the_first_argument_decides(cls):
     assert cls().defaults["lr"] == (0.01 if cls is optim.RMSprop else 0.001)
     param = nn.Parameter(np.ones(2))
     param.grad = np.ones(2)
-    optimizer = cls([param], lr=0.25)
+    optimizer = cls([param, np.ones(3)], lr=0.25)  # a buffer is left out
+    assert len(optimizer.param_groups[0]["params"]) == 1
     optimizer.step()
     np.testing.assert_array_equal(param.data, expected)
 

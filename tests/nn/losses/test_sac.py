@@ -115,6 +115,9 @@ def test_a_value_is_the_least_of_the_critics_less_the_weighted_log_prob() -> Non
     )
     expected = (linear(4, 1)(td["observation"]) - (least - 2 * log_prob[:, None]))[:, 0] ** 2
     np.testing.assert_allclose(loss.value_loss(td)[0], expected, rtol=1e-6)
+    cost, known = with_values(**options).actor_loss(td)
+    np.testing.assert_array_equal(known["log_prob"], log_prob)
+    np.testing.assert_allclose(cost, 2 * log_prob - least[:, 0], rtol=1e-6)
 
 
 def test_critics_share_the_batch_where_there_are_values() -> None:

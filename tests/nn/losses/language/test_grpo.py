@@ -53,6 +53,9 @@ def test_a_divergence_times_the_ratio_has_the_gradient_of_the_exact_one() -> Non
 def test_masked_tokens_may_hold_anything() -> None:
     now, before, advantage = log_probs(), log_probs(1), np.array([1.0, -1.0])
     expected = grpo_loss(now, before, advantage, MASK, ref_log_probs=before, kl_to_ref_coeff=0.1)
+    weights = np.exp(now - before)[MASK]
+    np.testing.assert_allclose(expected["ESS"], weights.sum() ** 2 / (weights**2).sum() / MASK.sum())
+    np.testing.assert_allclose(expected["loss_kl_to_ref"], 0.1 * expected["kl_to_ref"])
     for array, value in ((now, np.nan), (before, -np.inf)):
         array[~MASK] = value
     found = grpo_loss(now, before, advantage, MASK, ref_log_probs=before, kl_to_ref_coeff=0.1)
