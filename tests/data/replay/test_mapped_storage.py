@@ -56,6 +56,10 @@ def test_a_table_that_must_not_be_there(tmp_path) -> None:
     assert len(other) == 0
     raises(RuntimeError, "existsok=True goes on with it", lambda: other.extend(frames(7, 9)))
     assert opened(tmp_path / "f")[:]["step"].tolist() == [0, 1, 2]
+    (tmp_path / "f" / "meta.json").unlink()  # as where a table was begun, and its writer died
+    again = opened(tmp_path / "f", 12)
+    again.extend(frames(7, 9))
+    assert again[:]["step"].tolist() == [7, 8]
 
 
 def test_other_arguments_than_those_of_the_folder(tmp_path) -> None:

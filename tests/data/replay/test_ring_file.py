@@ -84,6 +84,11 @@ def test_rows_are_put_back_unless_they_counted(tmp_path) -> None:
         again.lock.close()
         third = RingFile(str(folder), 10, 1, 0)
         assert not third.become_writer([array], None)
+        third.begin(None, 1, (0, 7))  # the next observation of the first row alone
+        third.lock.close()
+        places = np.arange(-1, 9)
+        assert RingFile(str(folder), 10, 1, 0).become_writer([array], places)
+        assert places.tolist() == [7, *range(9)]
 
 
 def test_more_rows_than_before(tmp_path) -> None:

@@ -96,21 +96,22 @@ def test_a_batch_that_a_graph_of_fixed_sizes_folds_is_refused() -> None:
         writer.node("ReduceSum", "", ["x"], ["sum"], {"axes": [0]}),
         writer.node("Exp", "", ["w"], ["std"], {}),
     ]
-    given = [writer.value("x", np.dtype(np.float32), [1, 6])]
+    shapes = {"x": [1, 6], "b": ["k"]}
+    given = [writer.value(name, np.dtype(np.float32), shape) for name, shape in shapes.items()]
     sizes = {"y": 3, "z": 6, "sum": 6, "std": 2}
     results = [writer.value(name, np.dtype(np.float32), [1, n]) for name, n in sizes.items()]
     kept = [writer.tensor("shape", np.array([1, -1, 3])), writer.tensor("w", np.ones((1, 2), np.float32))]
     model = writer.model(writer.graph("graph", nodes, kept, given, results), 11, ("tests", ""))
-    net, rows = nn.from_onnx(model), np.ones((2, 6), np.float32)
-    assert [y.shape for y in net(rows[:1])] == [(1, n) for n in sizes.values()]
+    net, rows, b = nn.from_onnx(model), np.ones((2, 6), np.float32), np.ones(1, np.float32)
+    assert [y.shape for y in net(rows[:1], b)] == [(1, n) for n in sizes.values()]
     for call in (net, jit(net)):
-        raises(ValueError, r"output 'y' has 1 rows for 2 of the inputs.*dynamic batch", call, rows)
-    others = jit(nn.from_onnx(model, outputs=["z", "sum", "std"]))(rows)  # two have no batch
+        raises(ValueError, r"output 'y' has 1 rows for 2 of the inputs.*dynamic batch", call, rows, b)
+    others = jit(nn.from_onnx(model, outputs=["z", "sum", "std"]))(rows, b)  # two have no batch
     assert [y.shape for y in others] == [(2, 6), (1, 6), (1, 2)]
-    assert net(np.ones((1, 9), np.float32))[0].shape == (1, 3)
+    assert net(np.ones((1, 9), np.float32), b)[0].shape == (1, 3)
     with pytest.raises(ValueError, match="cannot reshape") as info:
-        net(np.ones((1, 7), np.float32))
-    assert info.value.__notes__[-1] == "the graph is of the sizes {'x': (1, 6)}"
+        net(np.ones((1, 7), np.float32), b)
+    assert info.value.__notes__[-1] == "the graph is of the sizes {'x': (1, 6), 'b': ('k',)}"
 
 
 def test_inputs_by_position_and_name() -> None:
