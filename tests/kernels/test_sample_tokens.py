@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 from helpers import reference
-from helpers.cases import raises
+from helpers.cases import each_case, raises
+from helpers.kernels.switched import use_numpy
 from helpers.kernels_under_test import SIMULATED, sample_tokens, token_log_probs
 
 
@@ -177,7 +178,9 @@ def test_inputs_are_left_alone(rng):
     np.testing.assert_equal((logits, mask, previous), copies)
 
 
-def test_rows_without_a_choice():
+@each_case("in_numpy", [False, True])
+def test_rows_without_a_choice(in_numpy):
+    use_numpy(in_numpy)
     logits, seeds = np.zeros((3, 4), np.float32), np.arange(3)
     mask = np.ones((3, 4), bool)
     mask[1] = False
