@@ -2,6 +2,7 @@
 
 import numpy as np
 from helpers.cases import raises
+from helpers.compared import assert_same
 
 from lite.data import Bounded, Categorical, Composite, MultiCategorical, MultiOneHot, OneHot, Unbounded
 
@@ -99,6 +100,8 @@ def test_conversions():
     assert spec.to_categorical_spec().to_one_hot_spec() == MultiOneHot([2, 3], (4, 5))
     encoded = Composite(a=Unbounded(2), b=OneHot(2)).encode({"a": [1, 2], "b": 1})
     assert encoded["b"].tolist() == [False, True]
+    assert_same(encoded["a"], np.array([1, 2], np.float32), strict=True)
+    assert Bounded(0, 1, (2,), dtype=np.float64).encode([[0], [1]]).tolist() == [0.0, 1.0]
     assert Composite(b=OneHot(2)).to_numpy(encoded.select("b")) == {"b": 1}
 
 
