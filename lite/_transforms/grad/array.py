@@ -88,7 +88,7 @@ class TracedArray(InterpretedArray):
     @property
     def size(self) -> int:
         """Number of elements."""
-        return int(self.value.size)
+        return self.value.size
 
     @property
     def dtype(self) -> np.dtype[Any]:

@@ -13,12 +13,16 @@ import numpy as np
 
 from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.sizes import Quotient, Size, comparisons, primes
+from lite._transforms.graphs.sizes import Comparison, Quotient, Size, comparisons, primes
 from lite._transforms.levels import innermost, numbers
 
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
 MOVED = 64  # what a size may be away from a multiple of a dynamic one
+
+
+class OneSizeError(NotImplementedError):
+    """Numbers of a graph are those of one size of a dynamic dimension."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +94,9 @@ class Graph:
     """
 
     made = "exported"  # what is done with a function, in errors
+    refuses = False  # whether numbers that are computed from a dynamic size are refused at once
+    form: Any = None  # of what the function gives
+    asked: Sequence[Comparison] = ()  # of dynamic sizes, by the function itself
 
     def __init__(self, dimensions: dict[str, int]) -> None:
         self.dimensions = dimensions
@@ -108,6 +115,8 @@ class Graph:
             int, dict[int, list[int]]
         ] = {}  # of a joined size, where parts begin: what is before
         self._chosen: dict[Any, Size] = {}  # sizes that a run computes
+        self.factors: set[int] = set()  # by which dynamic sizes are multiplied
+        self.moves: set[tuple[int, int, int]] = set()  # n + 1 of the first size as (0, 1, 1)
         self._counts: dict[int, str] = {}  # an array with as many elements, by dynamic numbers of elements
         self._arrays: dict[int, GraphArray] = {}  # weights by the identity of their ndarray
         self._kept: list[Any] = []
@@ -203,7 +212,8 @@ class Graph:
             ):
                 self.fail(
                     f"computes with an array of shape {array.shape} made for the size of a dynamic "
-                    "dimension, whose numbers differ along it"
+                    "dimension, whose numbers differ along it",
+                    OneSizeError,
                 )
             small = first
         return self.expand(self._stored(small), tuple(self.size(n) or n for n in array.shape))
@@ -358,11 +368,12 @@ class Graph:
             )
         rest, factors = int(n), []
         for prime in self._primes:
-            while rest % prime == 0:
+            while rest and rest % prime == 0:
                 rest //= prime
                 factors.append(prime)
         if not factors or any(factor not in self._sizes for factor in factors):
             return self._moved_size(int(n))
+        self.factors.add(rest)
         out = self.size_array(factors[0])
         for factor in factors[1:]:
             out = self.emit("Mul", [out, self.size_array(factor)], (1,), INT64)
@@ -370,11 +381,14 @@ class Graph:
 
     def _moved_size(self, n: int) -> GraphArray:
         """A few times a dynamic size and a few more or less, which other primes of another trace confirm."""
-        for prime in self._primes:
+        found = [move for move in self.moves if n == move[1] * self._primes[move[0]] + move[2]]
+        for i, prime in enumerate(self._primes):
             times = (n + prime // 2) // prime
-            rest = n - times * prime
-            if prime in self._sizes and 0 < times < 9 and abs(rest) <= MOVED:
-                out = self.size_array(times * prime)
+            found.append((i, times, n - times * prime))
+        for i, times, rest in found:
+            if self._primes[i] in self._sizes and 0 < times < 9 and abs(rest) <= MOVED:
+                self.moves.add((i, times, rest))
+                out = self.size_array(times * self._primes[i])
                 return self.emit("Add", [out, self.ints(rest)], (1,), INT64)
         self.fail(f"computes a size from that of a dynamic dimension in a way that is unknown (to {n})")
 

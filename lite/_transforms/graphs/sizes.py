@@ -7,7 +7,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
+
+import numpy as np
 
 
 class Comparison(NamedTuple):
@@ -22,7 +24,7 @@ class Comparison(NamedTuple):
 
     size: int
     operator: str
-    other: int
+    other: float
     answer: bool
 
     def holds(self, size: int) -> bool:
@@ -40,12 +42,16 @@ class _Comparisons(threading.local):
     def __init__(self) -> None:
         self.found: dict[Comparison, bool] | None = None
         self.computed: set[int] = set()  # the primes of sizes that only a run of the graph knows
+        self.refuses = False  # whether what cannot be compared is refused
+        self.refused: Exception | None = None  # by what, where the function went on
 
 
 comparisons = _Comparisons()
 
 
 def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
+    if isinstance(other, float):
+        answer = _OPERATORS[name](int(size), other)
     if comparisons.found is not None and type(other) is not Size and isinstance(answer, bool):
         own = _is_asked_by_caller(3)
         if any(int(size) % prime == 0 for prime in comparisons.computed):
@@ -55,7 +61,7 @@ def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
                     "nonzero), which no call knows before: use np.where on sums over them."
                 )
             return answer  # rules are for all sizes
-        asked = Comparison(int(size), name, int(other), answer)
+        asked = Comparison(int(size), name, other if isinstance(other, float) else int(other), answer)
         comparisons.found[asked] = comparisons.found.get(asked, False) or own
     return answer
 
@@ -91,23 +97,23 @@ class Size(int):
     __slots__ = ()
 
     def __add__(self, other: Any) -> Any:
-        return _sized(int.__add__(self, other))
+        return _sized(int.__add__(self, other), other)
 
     __radd__ = __add__
 
     def __sub__(self, other: Any) -> Any:
-        return _sized(int.__sub__(self, other))
+        return _sized(int.__sub__(self, other), other)
 
     def __rsub__(self, other: Any) -> Any:
-        return _sized(int.__rsub__(self, other))
+        return _sized(int.__rsub__(self, other), other)
 
     def __mul__(self, other: Any) -> Any:
-        return _sized(int.__mul__(self, other))
+        return _sized(int.__mul__(self, other), other)
 
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        return _sized(int.__floordiv__(self, other))
+        return _sized(int.__floordiv__(self, other), other)
 
     def __neg__(self) -> Any:
         return _sized(int.__neg__(self))
@@ -118,7 +124,7 @@ class Size(int):
         Raises:
             NotImplementedError: while `lite.jit` traces a function.
         """
-        if comparisons.found is not None:
+        if comparisons.refuses:
             raise NotImplementedError(
                 "cannot be traced: the len of a TensorDict of dynamic batch size; use td.batch_size[0]."
             )
@@ -138,15 +144,14 @@ class Size(int):
 
     def __eq__(self, other: object) -> Any:
         answer = int.__eq__(self, other)
-        if type(other) is not Size and isinstance(other, int) and _is_asked_by_caller():
-            _noted(self, "==", other, answer)
+        if type(other) is not Size and isinstance(other, int | float) and _is_asked_by_caller():
+            return _noted(self, "==", other, answer)
         return answer
 
     def __ne__(self, other: object) -> Any:
-        answer = int.__ne__(self, other)
-        if type(other) is not Size and isinstance(other, int) and _is_asked_by_caller():
-            _noted(self, "==", other, not answer)
-        return answer
+        if type(other) is not Size and isinstance(other, int | float) and _is_asked_by_caller():
+            return not _noted(self, "==", other, int.__eq__(self, other))
+        return int.__ne__(self, other)
 
     def __bool__(self) -> bool:
         answer = int.__bool__(self)
@@ -159,8 +164,24 @@ class Size(int):
     def __abs__(self) -> Any:
         return _sized(int.__abs__(self))
 
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """A function of a size and of arrays that have numbers, as in `np.arange(10) < x.shape[0]`."""
+        if any(hasattr(x, "__array_ufunc__") and not isinstance(x, Size | np.ndarray) for x in inputs):
+            return NotImplemented
+        if comparisons.refuses and _is_asked_by_caller():
+            _refuse(f"np.{ufunc.__name__}")
+        return getattr(ufunc, method)(*[int(x) if type(x) is Size else x for x in inputs], **kwargs)
+
     def __rtruediv__(self, other: Any) -> Any:
         return Quotient(other, self) if isinstance(other, int | float) else NotImplemented
+
+
+def _refuse(name: str) -> NoReturn:
+    comparisons.refused = NotImplementedError(
+        f"cannot be traced: the function takes {name} of a dynamic size, a number of this "
+        "call: sizes can be compared, and added, subtracted and multiplied with numbers."
+    )
+    raise comparisons.refused
 
 
 def _refusing(name: str) -> Any:
@@ -168,11 +189,8 @@ def _refusing(name: str) -> Any:
     method = getattr(int, name)
 
     def call(self: Size, *args: Any) -> Any:
-        if _is_asked_by_caller():
-            raise NotImplementedError(
-                f"cannot be traced: the function takes {name.strip('_')} of a dynamic size, a number of this "
-                "call: sizes can be compared, and added, subtracted and multiplied with numbers."
-            )
+        if comparisons.refuses and _is_asked_by_caller():
+            _refuse(name.strip("_"))
         return method(self, *args)
 
     return call
@@ -212,7 +230,9 @@ class Quotient(float):
         return Quotient(-self.number, self.size)
 
 
-def _sized(value: object) -> Any:
+def _sized(value: object, other: object = None) -> Any:
+    if isinstance(other, float) and comparisons.refuses and _is_asked_by_caller(3):
+        _refuse("a float")
     return Size(value) if type(value) is int else value
 
 

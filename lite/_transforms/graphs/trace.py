@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,11 +13,13 @@ import numpy as np
 
 import lite._transforms.graphs.ufuncs  # noqa: F401 - the rules
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import MOVED, Graph, Node
-from lite._transforms.graphs.sizes import Size, primes
+from lite._transforms.graphs.graph import MOVED, Graph, Node, OneSizeError
+from lite._transforms.graphs.sizes import Size, comparisons, primes
 
 # Where the sizes of the two traces begin: apart, larger than most, and small enough for `np.zeros(size)`.
 _FROM = (503, 1009)
+_SMALL = range(2, 32)  # where those of the third one are: what has fewer entries is not cut by them
+_ATTEMPTS = 3
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class Traced:
     arrays: dict[str, np.ndarray[Any, Any]]
 
 
-class TracesDifferError(NotImplementedError):
+class TracesDifferError(OneSizeError):
     """Two traces of a function are not one graph."""
 
 
@@ -59,18 +62,27 @@ Run = Callable[[Graph, list[GraphArray]], Mapping[str, Any]]
 
 
 def trace(
-    run: Run, inputs: Sequence[Input], avoid: Sequence[int] = (), make: Callable[..., Graph] = Graph
+    run: Run,
+    inputs: Sequence[Input],
+    avoid: Sequence[int] = (),
+    make: Callable[..., Graph] = Graph,
+    *,
+    repeats: Callable[[], Any] = lambda: False,
+    undo: Callable[[], None] = lambda: None,
 ) -> Traced:
     """The graph of a function.
 
     It is traced twice, with other sizes for the dynamic dimensions, and both graphs must be one: what hangs
     on a size (a loop over it, a branch, an array made for it) is an error instead of a graph for one size.
+    So must that of a third trace for small sizes, which cut tables that the others leave whole.
 
     Args:
         run: gets the graph and an array for each input, and returns the outputs by name.
         inputs: the inputs.
         avoid: sizes that no dynamic dimension may be mistaken for, such as those of weights.
         make: makes the graph of each trace from its dynamic dimensions; it may add inputs while `run` runs.
+        repeats: whether the caller traces it once more; there is no third trace before.
+        undo: called where a third trace raised.
 
     Raises:
         NotImplementedError: a function has no rule; the graph hangs on a size (TracesDifferError).
@@ -78,17 +90,21 @@ def trace(
         RuntimeError: Python branches on numbers.
     """
     names = list(dict.fromkeys(n for x in inputs for n in x.shape if isinstance(n, str)))
-    taken = {n for x in inputs for n in x.shape if isinstance(n, int)} | set(avoid)
+    taken = set(avoid) | {n for x in inputs for n in x.shape if isinstance(n, int)}
     found = []
     for start in _FROM:
         numbers = _apart(p for p in primes(start) if not any(n and n % p == 0 for n in taken))
-        sizes = dict(zip(names, itertools.islice(numbers, len(names)), strict=True))
-        graph = make(sizes)
+        graph = make(dict(zip(names, itertools.islice(numbers, len(names)), strict=True)))
         graph.unused = numbers
-        found.append(_traced(run, inputs, graph))
-    found_apart = difference(*found)
+        found.append((_traced(run, inputs, graph), graph))
+    (first, graph), (second, _) = found
+    found_apart = difference(first, second)
+    if not found_apart and names and not graph.refuses:  # there, each call looks whether the answers hold
+        _refuse_other_answers(graph)
+    if not found_apart and names and not repeats():
+        found_apart = _difference_if_small(run, inputs, first, graph, make, undo)
     if not found_apart:
-        return found[0]
+        return first
     if not names:
         raise TracesDifferError(
             f"cannot be {graph.made}: {found_apart} from call to call, so a graph would be one call of many. "
@@ -100,6 +116,93 @@ def trace(
         f"dynamic dimensions {', '.join(names)} alone. Loops in Python over such a dimension do this, "
         "and branches on its size; leave it out of dynamic_axes to have it fixed."
     )
+
+
+def _difference_if_small(
+    run: Run,
+    inputs: Sequence[Input],
+    traced: Traced,
+    graph: Graph,
+    make: Callable[..., Graph],
+    undo: Callable[[], None],
+) -> str:
+    """The difference from a graph for small sizes; empty if there is none, or no such graph.
+
+    Raises OneSizeError if it has numbers of one size.
+
+    There is none where small sizes have other answers (`if x.shape[0] > 64`), and where they are mistaken for
+    others, as a sum may be. So several are tried.
+    """
+    fixed = _sizes_of(graph, int)
+    small = (p for p in primes(_SMALL[0]) if not any(n and n % p == 0 for n in fixed | graph.factors))
+    for _ in range(_ATTEMPTS):
+        sizes = dict(zip(graph.dimensions, itertools.islice(small, len(graph.dimensions)), strict=True))
+        if max(sizes.values()) not in _SMALL:
+            break
+        other = make(sizes)
+        other.moves = set(graph.moves)
+        try:
+            again = _traced(run, inputs, other)
+        except Exception as error:  # a rule or the function wants larger ones
+            if isinstance(error, OneSizeError) and _is_alike(graph, other):
+                raise
+            undo()
+            continue
+        as_many = len(_sizes_of(other, Size)) == len(_sizes_of(graph, Size))
+        if _is_alike(graph, other) and as_many and other.factors == graph.factors:
+            what = "" if graph.form == other.form else "what the function returns changes"
+            return difference(traced, again) or what
+    return ""
+
+
+def _is_alike(graph: Graph, other: Graph) -> bool:
+    """Whether no size of a trace is mistaken for another, and its answers are those of the first one."""
+    fixed, answers = _sizes_of(graph, int), [one[1:] for one in other.asked]
+    return (
+        _sizes_of(other, Size).isdisjoint(fixed)
+        and (0 in fixed or 0 not in _sizes_of(other, int))  # as n - 3 may be
+        and other.moves == graph.moves
+        and other.factors <= graph.factors
+        and answers == [one[1:] for one in graph.asked][: len(answers)]
+    )
+
+
+def _sizes_of(graph: Graph, kind: type[int]) -> set[int]:
+    """The sizes of values: those that are fixed, or those that are not."""
+    return {int(n) for shape in graph.shapes.values() for n in shape if type(n) is kind}
+
+
+@contextmanager
+def _noted(graph: Graph) -> Iterator[None]:
+    """What a function asks of dynamic sizes is noted, for the graph to have it.
+
+    Raises:
+        NotImplementedError: it goes on after it asked for what no graph has.
+    """
+    before = dict(vars(comparisons))
+    comparisons.found, comparisons.computed, comparisons.refused = {}, set(), None
+    comparisons.refuses = graph.refuses
+    try:
+        yield
+        if comparisons.refused is not None:
+            raise comparisons.refused
+    finally:
+        graph.asked = [one for one, own in (comparisons.found or {}).items() if own]
+        vars(comparisons).update(before)
+
+
+def _refuse_other_answers(graph: Graph) -> None:
+    """NotImplementedError if a size from 1 on has another answer than those of the trace."""
+    for one in graph.asked:
+        prime = min(graph.dimensions.values(), key=lambda p: (one.size % p > 0, abs(one.size - p)))
+        times = (one.size + prime // 2) // prime
+        rest = one.size - times * prime
+        near = int(one.other - rest) // times if times else 1
+        if not all(one.holds(n * times + rest) for n in (1, near - 1, near, near + 1, near + 2) if n > 0):
+            graph.fail(
+                f"asks whether a dynamic size is {one.operator} {one.other}, where a graph has one answer "
+                "for all sizes: use np.where, or leave the size out of dynamic_axes to have it fixed"
+            )
 
 
 def _apart(numbers: Iterator[int]) -> Iterator[int]:
@@ -118,7 +221,8 @@ def _traced(run: Run, inputs: Sequence[Input], graph: Graph) -> Traced:
         for x in inputs
     ]
     try:
-        results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
+        with _noted(graph):
+            results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
     except Exception as error:
         if type(error) is ValueError and isinstance(error.__cause__, NotImplementedError):
             error = error.__cause__  # of a number that NumPy wanted to write, and that has none
@@ -174,6 +278,9 @@ def _finished(graph: Graph, inputs: tuple[Input, ...], results: dict[str, GraphA
 
 def difference(a: Traced, b: Traced) -> str:
     """The differences between two graphs; empty if they are equal."""
+    for one, other in zip(a.inputs, b.inputs, strict=False):
+        if one.shape != other.shape:
+            return f"an array from elsewhere, of shape {one.shape}, is cut to {other.shape}: its size changes"
     for x, y in itertools.zip_longest(a.nodes, b.nodes):
         if x is None or y is None or _written(x) != _written(y):
             node = x if x is not None else y

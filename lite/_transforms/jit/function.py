@@ -495,19 +495,19 @@ class JitFunction:
     def _traced(self, forms: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
         """The graph with as many dynamic sizes as it can have."""
         first = level
-        before = self._named.held()
+        undo = functools.partial(Named.put_back, self._named.held())
         while True:
             shapes = dynamic_shapes(flat, level)
             labels = [tuple([f"n{-n}" if type(n) is int and n < 0 else n for n in shape]) for shape in shapes]
             dynamic = any(isinstance(n, str) for shape in labels for n in shape)
             contents = self._named.contents()
             try:
-                program = self._trace(structure, flat.leaves, labels)
+                program = self._trace(structure, flat.leaves, labels, undo=undo)
                 break
             except Restart:
                 raise
             except Exception:
-                Named.put_back(before)
+                undo()
                 if not dynamic or level == FIXED:  # there, what the caller named is dynamic
                     if self._named.may_write() and not isinstance(self.fn, Stateful):
                         self._restart()

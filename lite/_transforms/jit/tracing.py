@@ -98,7 +98,7 @@ def measured(number: int, primes: Mapping[int, str], size: Callable[[str], int])
     """A size that primes stand for, from the sizes of a call; None if it is no product of them."""
     rest, out = number, 1
     for prime, label in primes.items():
-        while rest % prime == 0:
+        while rest and rest % prime == 0:
             rest //= prime
             out *= size(label)
     return None if out == 1 and rest == number and abs(number) > 1 else rest * out
@@ -114,6 +114,7 @@ class JitGraph(Graph):
     """
 
     made = "traced"
+    refuses = True
 
     def __init__(self, dimensions: dict[str, int], known: frozenset[Any], located: bool = False) -> None:
         super().__init__(dimensions)
@@ -123,7 +124,7 @@ class JitGraph(Graph):
         self.replaced: dict[Any, str] = {}  # in which line, by memory
         self.captured: dict[str, Captured] = {}
         self.draws: dict[str, Draw] = {}
-        self.form: Any = None  # of what the function gives
+        self.found: dict[str, Any] = {}  # what else a `Program` has of the function
         self.starts: dict[int, Any] = {}  # copies of generators before their first draws
         self.track = []
         self._losses: list[tuple[GraphArray, str]] = []
@@ -228,15 +229,14 @@ def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 @contextmanager
 def _tracing(graph: JitGraph) -> Iterator[None]:
     """Parameters and generators are those of the graph."""
-    leaf, base, asked, computed = state.leaf, state.base, comparisons.found, comparisons.computed
-    comparisons.found, comparisons.computed = {}, set()
+    leaf, base = state.leaf, state.base
     state.leaf = state.base = graph.capture
     maps.running.append(graph)
     try:
         yield
     finally:
         maps.running.pop()
-        state.leaf, state.base, comparisons.found, comparisons.computed = leaf, base, asked, computed
+        state.leaf, state.base = leaf, base
 
 
 def trace_function(
@@ -245,6 +245,7 @@ def trace_function(
     leaves: Sequence[Any],
     labels: Sequence[tuple[Any, ...]],
     located: bool = False,
+    undo: Callable[[], None] = lambda: None,
 ) -> Program:
     """The graph of a function of arguments of a structure.
 
@@ -254,6 +255,7 @@ def trace_function(
         leaves: the arrays, numbers and generators in it.
         labels: for each leaf its shape, a name in place of a dynamic size.
         located: whether nodes have the lines that make them.
+        undo: puts back what a trace that failed wrote, where the others are a graph without it.
 
     Raises:
         NotImplementedError: what the function does has no graph, or hangs on a dynamic size.
@@ -268,16 +270,14 @@ def trace_function(
         dtype = np.dtype(np.float64) if type(leaf) is float else raw(leaf).dtype.newbyteorder("=")
         inputs.append(Input(f"input_{i}", tuple(shape), dtype))
         arguments.append(f"input_{i}")
-    found: dict[str, Any] = {}
-    run = functools.partial(_run, fn, structure, leaves, found)
-    traced, first, second = _traced_twice(run, inputs, labels, located)
+    run = functools.partial(_run, fn, structure, leaves)
+    traced, first, second = _traced_twice(run, inputs, labels, located, undo)
     if not traced.outputs:
         raise NotImplementedError("cannot be traced: the function neither returns an array nor writes one.")
     if first.form != second.form:
         raise TracesDifferError(
             "cannot be traced: the function returns or sets other numbers, texts or keys from call to call."
         )
-    found["draws"] = _draws(first, second)
     traced = size_inputs(traced)
     return Program(
         traced,
@@ -287,7 +287,8 @@ def trace_function(
         primes={n: name for name, n in second.dimensions.items()},
         shapes=_shapes(first, second, traced),
         threads=threads_for(traced.nodes, _shapes_now(first, traced, leaves, _labels(labels))),
-        **found,
+        draws=_draws(first, second),
+        **second.found,
     )
 
 
@@ -295,11 +296,11 @@ def _run(
     fn: Callable[..., Any],
     structure: Structure,
     leaves: Sequence[Any],
-    found: dict[str, Any],
     graph: JitGraph,
     arrays: list[GraphArray],
 ) -> dict[str, Any]:
-    """The outputs of a function on arrays of a graph; what else a `Program` has of it goes to `found`."""
+    """The outputs of a function on arrays of a graph, which gets what else a `Program` has of it."""
+    found = graph.found
     given = iter(arrays)
     inside: list[Any] = []
     for i, leaf in enumerate(leaves):
@@ -351,7 +352,11 @@ def _run(
 
 
 def _traced_twice(
-    run: Callable[..., dict[str, Any]], inputs: list[Input], labels: Sequence[tuple[Any, ...]], located: bool
+    run: Callable[..., dict[str, Any]],
+    inputs: list[Input],
+    labels: Sequence[tuple[Any, ...]],
+    located: bool,
+    undo: Callable[[], None],
 ) -> tuple[Any, JitGraph, JitGraph]:
     """The graph, and both traces of it, for other dynamic sizes.
 
@@ -367,21 +372,23 @@ def _traced_twice(
             graphs.append(JitGraph(dimensions, known, located))
             return graphs[-1]
 
+        def both(graphs: list[JitGraph] = graphs) -> frozenset[Any]:
+            return frozenset(graphs[0].seen) & frozenset(graphs[1].seen)
+
         try:
-            traced = trace(run, inputs, _sizes(labels), make)
+            traced = trace(run, inputs, _sizes(labels), make, repeats=both, undo=undo)
         except TracesDifferError:
             if not any(isinstance(n, str) for shape in labels for n in shape):  # the last attempt
                 trace(run, inputs, _sizes(labels), functools.partial(make, located=True))  # says where
             raise
-        first, second = graphs
-        both = frozenset(first.seen) & frozenset(second.seen)
-        if not both:
+        if not both():
             break
-        known |= both  # what is in the same memory in both was there before
+        known |= both()  # what is in the same memory in both was there before
+    first, second = graphs[:2]
     for memory in first.replaced.keys() & second.replaced.keys():  # there before, too
         what = "writes to an array from elsewhere, which a graph would not: pass it as an argument"
         raise RuntimeError(f"cannot be traced: the function {what}{first.replaced[memory]}.")
-    if _kept(second) is not None:  # once more, to say where
+    if _kept(graphs[-1]) is not None:  # once more, to say where
         trace(run, inputs, _sizes(labels), functools.partial(make, located=True))
         _refuse_kept(graphs[-1])
     return traced, first, second

@@ -529,6 +529,24 @@ def test_branches_on_numbers_are_refused(tmp_path: Path) -> None:
         net.to_onnx(tmp_path / "net.onnx", td)
 
 
+def test_branches_on_sizes_are_refused_where_a_size_has_another_answer(tmp_path: Path) -> None:
+    class Branching(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x * 2 if self.asks(x.shape[0]) else x
+
+    net, x, path = Branching(), numbers(3, 4), tmp_path / "net.onnx"
+    for asks in (lambda n: n > 5, lambda n: n == 7, lambda n: 2 * n - 1 > 1, lambda n: n < 2000):
+        net.asks = asks
+        message = r"asks whether a dynamic size is (<|>|==) \d+, where a graph has one answer for all sizes"
+        raises(NotImplementedError, message, net.to_onnx, path, x)
+        session = open_graph(net.to_onnx(path, x, dynamic_axes={}))
+        np.testing.assert_allclose(run_graph(session, [x])[0], net(x), err_msg=str(asks))
+    for net.asks in (lambda n: n > 0, lambda n: n == 0, lambda n: 3 * n >= 3, lambda n: n + 1 < 2):
+        session = open_graph(net.to_onnx(path, x))
+        for rows in (numbers(n, 4) for n in (1, 7)):
+            np.testing.assert_allclose(run_graph(session, [rows])[0], net(rows))
+
+
 @pytest.mark.grid
 def test_loops_over_the_batch_are_refused(tmp_path: Path) -> None:
     class Walk(nn.Module):

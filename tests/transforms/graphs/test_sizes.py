@@ -7,6 +7,7 @@ import numpy as np
 from helpers.graphs import check as check_graph
 from helpers.graphs import numbers
 
+import lite
 from lite._transforms.graphs.sizes import Size, primes
 
 
@@ -39,3 +40,22 @@ def test_primes() -> None:
 def test_numbers_over_a_size_are_computed() -> None:
     for function in (lambda x: x * (2 / x.shape[0]), lambda x: x * -(1 / x.shape[0])):
         check_graph(function, numbers(5, 3))
+
+
+def test_floats_beside_a_size() -> None:
+    """Comparisons are asked at each call; what is computed with floats is a number of one call."""
+    functions = (
+        lambda x: x * 2 if x.shape[0] > 4.5 else x,
+        lambda x: x * 2 if x.shape[0] == 3.0 else x,
+        lambda x: x * 2 if x.shape[0] != 3.0 else x,
+        lambda x: x * 2 if x.shape[0] * 0.5 > 2 else x,
+        lambda x: x * bool(np.isclose(x.shape[0], 3)),
+        lambda x: x * np.array_equal(x.shape, (3, 2)),  # which catches what NumPy raises
+        lambda x: x * (np.arange(10) < x.shape[0]).sum(),
+        lambda x: x * np.minimum(x.shape[0], 4),
+        lambda x: lite.grad(lambda y: (y * 2 if y.size > 7 else y).sum())(x),
+    )
+    for function in functions:
+        step = lite.jit(function)
+        for n in (7, 3, 4, 600):
+            np.testing.assert_allclose(step(np.ones((n, 2))), function(np.ones((n, 2))), err_msg=str(n))

@@ -8,6 +8,7 @@ import pytest
 from lite._transforms.graphs.trace import Input, Traced, trace
 
 FLOAT = np.dtype(np.float32)
+TABLE = np.arange(10, dtype=np.float32)
 
 
 def traced(function: Any, *shapes: tuple[int | str, ...], avoid: tuple[int, ...] = ()) -> Traced:
@@ -59,11 +60,39 @@ def test_what_hangs_on_a_size_is_refused() -> None:
         lambda x: x * 2 if x.shape[0] > 600 else x,
         lambda x: x * np.float32(x.shape[0]),
         lambda x: x / np.prod(x.shape),
+        lambda x: x * TABLE[: x.shape[0]].sum(),  # whole in the traces for large sizes
+        lambda x: x * TABLE[-x.shape[0] :][0],
+        lambda x: sum(x + i for i, _ in zip(range(x.shape[0]), "abcdef", strict=False)),
+        lambda x: x * (np.arange(10) < x.shape[0]).sum(),
     ]:
         with pytest.raises(
             NotImplementedError, match="the graph would fit one size of the dynamic dimensions n alone"
         ):
             traced(function, ("n", 3))
+
+
+def test_a_table_that_another_prime_cuts_is_no_table_of_the_graph() -> None:
+    """600 entries are 503 in one trace and all in the other, of which both have only the shape."""
+
+    def run(graph: Any, arrays: list[Any]) -> dict[str, Any]:
+        table = np.arange(600.0)[: arrays[0].shape[0]]
+        return {"y": arrays[0] * graph.input("table", table.shape, table.dtype).sum()}
+
+    with pytest.raises(NotImplementedError, match=r"of shape \(503,\), is cut to \(600,\)"):
+        trace(run, [Input("x", ("n", 3), FLOAT)])
+
+
+def test_small_sizes_are_not_mistaken_for_others() -> None:
+    """Each has one graph for all sizes, though a small prime is a factor, a sum or a fixed size."""
+    for function in (
+        lambda x: x / (9 * x.shape[0] * 2),
+        lambda x: np.concatenate([x, x[:1]]) @ np.ones((3, 4), np.float32),
+        lambda x: x.sum(0) / (x.shape[0] - 1) + 1 / (2 * x.shape[0] - 3),
+        lambda x: x[x[:, 0] > 0].sum(0) * (x.shape[0] + 1),
+        lambda x: x.reshape(x.shape[0] * 3)[5:],
+        lambda x: np.lib.stride_tricks.sliding_window_view(x, 3, 0).mean(-1),  # of no rows at 2
+    ):
+        traced(function, ("n", 3))
 
 
 def test_fixed_sizes_may_be_looped_over() -> None:

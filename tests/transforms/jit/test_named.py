@@ -360,7 +360,7 @@ def test_what_the_function_changes_itself_or_does_not_read_is_no_new_graph() -> 
     for agent.unread in range(3):
         step(X)
         agent.act(X)
-    assert len(traced) == 2
+    assert len(traced) == 3  # for one graph
     assert len(agent.act._kept) == 1
     assert agent.act._changes == 0
 

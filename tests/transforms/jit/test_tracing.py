@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -234,3 +236,36 @@ def test_mapped_functions_are_one_graph_for_all_sizes_of_the_batch() -> None:
     mapped = lite.jit(lite.vmap(lambda x: np.array_equiv(x, 1)), dynamic_axes={"x": {0: "n"}})
     with pytest.raises(NotImplementedError, match="once for each element, and how many there are changes"):
         mapped(np.ones((3, 2)))
+
+
+class Box:
+    """An object that a function writes to."""
+
+    total: Any = 0.0
+
+
+def test_what_a_size_cuts_beside_the_graph() -> None:
+    """Tables that the sizes of a trace leave whole, and that those of some calls do not."""
+    table, box = np.arange(1.0, 7.0), Box()
+
+    def restored(x: Any) -> Any:
+        before, box.total = box.total, x.sum()
+        _ = list(table)[: x.shape[0]][3]  # raises for small sizes
+        out, box.total = box.total * x, before
+        return out
+
+    functions: tuple[tuple[Callable[[Any], Any], int], ...] = (
+        (lambda x: x + table[: x.shape[0]].mean(), 3),
+        (lambda x: (x[0, 0] * table[-x.shape[0] :]).sum(), 3),
+        (lambda x: (x, len(table[: x.shape[0]])), 3),
+        (lambda x: x * math.gcd(x.shape[0], 6), 3),
+        (lambda x: lite.grad(lambda y: (np.triu(y.T @ y, x.shape[0] - 6) ** 2).sum())(x), 3),
+        (restored, 1),
+    )
+    for number, (function, graphs) in enumerate(functions):
+        step = lite.jit(function)
+        for n in (4, 5, 9):
+            x = np.random.default_rng(n).normal(size=(n, 4))
+            assert_same(step(x), function(x), rtol=1e-9, where=f"function {number}")
+        assert len(step._kept) == graphs
+    assert box.total == 0.0
