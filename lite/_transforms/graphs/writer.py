@@ -37,7 +37,8 @@ def model_bytes(
 def _nodes(nodes: Iterable[Node]) -> list[bytes]:
     found = []
     for i, node in enumerate(nodes):
-        name = f"{node.path}/{node.op}_{i}" if node.path else f"{node.op}_{i}"
+        # Not the name of a value: onnxslim gives each node that of one, and so one name to two nodes.
+        name = f"{node.path}/{node.op}_node{i}" if node.path else f"{node.op}_node{i}"
         attributes = dict(node.attributes)
         if node.body is not None:
             attributes["body"] = _body(node.body, node.outputs[0])
