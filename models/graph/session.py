@@ -345,7 +345,7 @@ def open_session(
             if cuda_graphs:
                 cuda["enable_cuda_graph"] = "1"
             providers = [("CUDAExecutionProvider", cuda), *providers]
-    cancel = options.set_load_cancellation_flag
+    cancel = getattr(options, "set_load_cancellation_flag", lambda stop: None)  # not in 1.21 yet
     try:
         with _flash_attention(flash_attention), _stopped_after(LOAD_SECONDS, lambda: cancel(True), "loading"):
             # a graph that cannot be captured must not end up on the CPU without a word

@@ -147,6 +147,13 @@ def test_a_damaged_graph_is_a_value_error(tmp_path: Path) -> None:
     raises(ValueError, r"cannot load .*model\.onnx", lambda: open_session(tmp_path / "model.onnx"))
 
 
+def test_an_onnxruntime_of_which_loading_cannot_be_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """1.19 and 1.21, as some boards have them."""
+    monkeypatch.delattr(onnxruntime.SessionOptions, "set_load_cancellation_flag")
+    found = open_session(MODELS / "optimum-llama" / "model.onnx").get_outputs()
+    np.testing.assert_equal(found[0].name, "logits")
+
+
 def test_the_device_follows_from_the_providers() -> None:
     from lite.models.graph.session import SessionOptions
 
