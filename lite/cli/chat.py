@@ -16,7 +16,7 @@ from lite.cli.options import config_of
 from lite.cli.progress import say
 from lite.cli.reply import reply
 from lite.models import GenerationConfig, PrefixCache
-from lite.models.batches.rows import chat_ids
+from lite.models.batches.rows import encoded_prompt
 
 _MAX_CACHE_BYTES = 2**31
 _INTRODUCTION = "/reset forgets the conversation, /exit or Ctrl-D ends it, Ctrl-C stops a response"
@@ -85,7 +85,7 @@ class _Conversation:
         self._turns = [*turns, {"role": "assistant", "content": said.text}]
 
     def _ids(self, turns: list[dict[str, str]]) -> NDArray[np.int64]:
-        ids = chat_ids(self._model.tokenizer, self._system + turns)
+        ids = encoded_prompt(self._model.tokenizer, self._system + turns).ids
         limit = self._model.decoder.context_length
         if limit is not None and len(ids) >= limit:
             raise ValueError(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lite.cli.model import LoadedModel
 from lite.cli.output_files import other_columns
-from lite.models.batches.rows import chat_ids, is_messages, prompt_ids
+from lite.models.batches.rows import encoded_prompt, is_messages
 
 Messages = list[dict[str, Any]]
 
@@ -39,11 +39,11 @@ class Prompt:
     def ids(self, model: LoadedModel, args: argparse.Namespace) -> NDArray[np.int64]:
         """Token ids, with the chat template unless `--raw` or there is none."""
         if self.messages is None:
-            return prompt_ids(model.tokenizer, self.text, raw=args.raw, system=args.system)
+            return encoded_prompt(model.tokenizer, self.text, raw=args.raw, system=args.system).ids
         if args.raw:
             raise ValueError("--raw takes prompts as they are, and 'messages' are no text")
-        system = [] if args.system is None else [{"role": "system", "content": args.system}]
-        return chat_ids(model.tokenizer, system + self.messages, self.columns.get("tools"))
+        tools = self.columns.get("tools")
+        return encoded_prompt(model.tokenizer, self.messages, system=args.system, tools=tools).ids
 
     @property
     def record(self) -> dict[str, Any]:

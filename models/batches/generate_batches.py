@@ -11,22 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.data import row_seeds
-from lite.data.tables.columns import (
-    Columns,
-    as_columns,
-    id_row,
-    ids_of,
-    passed_on,
-    plain,
-    ragged,
-    row_named,
-    rows_of,
-    taken,
-    without,
-)
+from lite.data.tables.columns import Columns, id_row, passed_on, ragged, read_rows, record_of, taken
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
-from lite.models.batches.rows import chat_ids, check_keep, is_messages, prompt_for, prompt_ids
+from lite.models.batches.rows import check_keep, encoded_prompt, is_messages, prompt_for
 from lite.models.generation.loop import Generated, generate
 from lite.models.generation.options import GenerationConfig
 
@@ -139,14 +127,8 @@ class GenerateBatches:
 
     def __call__(self, batch: Mapping[str, Any]) -> Columns:
         """Respond to the rows of a batch; see the class."""
-        batch = as_columns(batch)
-        rows_of(batch)
-        left = without(batch, self.id_key, self.done)
-        count, ids = rows_of(left), ids_of(left, self.id_key)
-        prompts = []
-        for i in range(count):
-            with row_named(ids, self.id_key, i):
-                prompts.append(self._prompt(left, i))
+        left, ids, prompts = read_rows(batch, self.id_key, self.done, self._prompt)
+        count = len(prompts)
         responses = generate(
             self.model.decoder,
             prompts,
@@ -161,21 +143,18 @@ class GenerateBatches:
         return repeated | self._columns([p for p in prompts for _ in range(self.num_samples)], responses)
 
     def _prompt(self, batch: Mapping[str, Any], i: int) -> NDArray[np.int64]:
-        record = {
-            name: value for name in _READ if name in batch and (value := plain(batch[name][i])) is not None
-        }
+        record = record_of(batch, i, _READ)
         if "prompt_ids" in record:
             ids = id_row(record["prompt_ids"])
-        elif "messages" in record:
-            turns = record["messages"]
-            if not is_messages(turns):
-                raise ValueError("messages must be turns with role and content")
-            if self.raw:
-                raise ValueError("raw takes prompts as they are, and messages are no text")
-            before = [] if self.system is None else [{"role": "system", "content": self.system}]
-            ids = chat_ids(self.model.tokenizer, before + turns, record.get("tools"))
-        elif isinstance(record.get("prompt"), str):
-            ids = prompt_ids(self.model.tokenizer, record["prompt"], raw=self.raw, system=self.system)
+        elif "messages" in record or isinstance(record.get("prompt"), str):
+            prompt: Any = record.get("prompt")
+            tools = None
+            if "messages" in record:
+                prompt, tools = record["messages"], record.get("tools")
+                if not is_messages(prompt):
+                    raise ValueError("messages must be turns with role and content")
+            tokenizer = self.model.tokenizer
+            ids = encoded_prompt(tokenizer, prompt, raw=self.raw, system=self.system, tools=tools).ids
         else:
             raise ValueError("a row needs 'prompt_ids', 'messages' or the text 'prompt'")
         return prompt_for(self.model.decoder, ids, self.truncate_prompt_tokens, self.config.max_new_tokens)

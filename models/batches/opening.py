@@ -10,7 +10,7 @@ from typing import Any
 from lite.kernels import set_num_threads
 from lite.models.decoder.decoder import OnnxDecoder
 from lite.models.decoder.protocol import check_decoder
-from lite.models.text.tokenizer import Tokenizer
+from lite.models.wrapper.loading import load_tokenizer
 
 
 class OpenModel:
@@ -54,14 +54,7 @@ class OpenModel:
             self.decoder.adapter = next(iter(adapters), None)
         else:
             check_decoder(model, path=True)
-        if isinstance(tokenizer, (str, Path)):
-            tokenizer = Tokenizer.from_pretrained(tokenizer)
-        elif tokenizer is None and isinstance(model, (str, Path)):
-            try:
-                tokenizer = Tokenizer.from_pretrained(model)
-            except (FileNotFoundError, ImportError):
-                tokenizer = None
-        self._tokenizer = tokenizer
+        self._tokenizer = load_tokenizer(tokenizer, model, "tokens")
         self.seconds = time.perf_counter() - start
 
     @property

@@ -29,45 +29,35 @@ class Loaded(Protocol):
         """The tokenizer of the model."""
 
 
-def prompt_ids(
-    tokenizer: Tokenizer, prompt: str, *, raw: bool, system: str | None = None
-) -> NDArray[np.int64]:
-    """Token ids of a prompt, as one user turn of the chat template unless `raw` or there is none."""
-    return _prompt(tokenizer, prompt, raw, system).ids
-
-
-def _prompt(tokenizer: Tokenizer, prompt: str, raw: bool, system: str | None) -> EncodedChat:
-    """`prompt_ids`, and the text that has them."""
-    if raw or tokenizer.chat_template is None:
-        text = prompt if system is None else f"{system}\n{prompt}"
-        return EncodedChat(text, np.asarray(tokenizer.encode(text), np.int64), None)
-    messages = [{"role": "user", "content": prompt}]
-    if system is not None:
-        messages.insert(0, {"role": "system", "content": system})
-    return _chat(tokenizer, messages)
-
-
-def chat_ids(
-    tokenizer: Tokenizer, messages: Sequence[Mapping[str, Any]], tools: Any = None
-) -> NDArray[np.int64]:
-    """Token ids of a conversation by the model's chat template, with the generation prompt.
+def encoded_prompt(
+    tokenizer: Tokenizer, prompt: str | Sequence[Mapping[str, Any]], *, raw: bool = False,
+    system: str | None = None, tools: Any = None,
+) -> EncodedChat:  # fmt: skip
+    """A prompt and its ids: by the chat template, with the generation prompt, unless `raw` or there is none.
 
     Args:
         tokenizer: has the template.
-        messages: the turns.
+        prompt: a text, which becomes one turn of the user, or the turns of a conversation.
+        raw: take the text as it is.
+        system: a message put before the prompt.
         tools: see `tools_of`.
 
     Raises:
-        ValueError: `tools` are something else, or the template refuses the conversation.
+        ValueError: `tools` are something else, the template refuses the conversation, or it is to be `raw`.
     """
-    return _chat(tokenizer, messages, tools).ids
-
-
-def _chat(tokenizer: Tokenizer, messages: Sequence[Mapping[str, Any]], tools: Any = None) -> EncodedChat:
-    """`chat_ids`, and the text that has them."""
-    template = tokenizer.chat_template
+    if isinstance(prompt, str) and (raw or tokenizer.chat_template is None):
+        text = prompt if system is None else f"{system}\n{prompt}"
+        return EncodedChat(text, np.asarray(tokenizer.encode(text), np.int64), None)
+    if raw:
+        raise ValueError("raw takes prompts as they are, and messages are no text")
     options: dict[str, Any] = {"add_generation_prompt": True, "tools": tools_of(tools)}
-    return encode_messages(messages, tokenizer=tokenizer, chat_template=template, **options)
+    template = tokenizer.chat_template
+    return encode_messages(_turns(prompt, system), tokenizer=tokenizer, chat_template=template, **options)
+
+
+def _turns(prompt: str | Sequence[Mapping[str, Any]], system: str | None) -> list[Mapping[str, Any]]:
+    turns = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt
+    return [*([] if system is None else [{"role": "system", "content": system}]), *turns]
 
 
 def tools_of(tools: Any) -> list[Any] | None:
@@ -232,18 +222,16 @@ def row_of(
         if len(ids) < 2:
             raise ValueError("the text has no token to score behind its first")
         return ids, 1
-    first = [] if system is None else [{"role": "system", "content": system}]
+    before: Any
     if record.get("messages") is not None:
         before, text = split_messages(record["messages"], record.get("response"))
-        if raw:
-            raise ValueError("raw takes prompts as they are, and messages are no text")
-        before = [*first, *before]
-        prompt = _chat(tokenizer, before, record.get("tools"))
+        prompt = encoded_prompt(tokenizer, before, raw=raw, system=system, tools=record.get("tools"))
     else:
-        before, text = [*first, {"role": "user", "content": record["prompt"]}], record["response"]
-        prompt = _prompt(tokenizer, record["prompt"], raw, system)
+        before, text = record["prompt"], record["response"]
+        prompt = encoded_prompt(tokenizer, before, raw=raw, system=system)
     # The end of the turn is a part of a chat response, and is scored, too.
-    lead, end = ("", []) if raw else around_turn(model, before, prompt.text, record.get("tools"))
+    turns = _turns(before, system)
+    lead, end = ("", []) if raw else around_turn(model, turns, prompt.text, record.get("tools"))
     lead *= not text.startswith(lead)
     gone, response = encode_after(tokenizer, prompt.text, prompt.ids, lead + text)
     if gone >= len(prompt.ids):

@@ -9,17 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.data.tables.columns import (
-    Columns,
-    as_columns,
-    ids_of,
-    passed_on,
-    plain,
-    ragged,
-    row_named,
-    rows_of,
-    without,
-)
+from lite.data.tables.columns import Columns, passed_on, ragged, read_rows, record_of
 from lite.kernels._integer import integer
 from lite.models.batches.opening import OpenModel
 from lite.models.batches.rows import check_keep, cut_prompt, is_answered, is_messages, row_of
@@ -114,14 +104,7 @@ class ScoreBatches:
 
     def __call__(self, batch: Mapping[str, Any]) -> Columns:
         """Score the rows of a batch; see the class."""
-        batch = as_columns(batch)
-        rows_of(batch)
-        left = without(batch, self.id_key, self.done)
-        ids = ids_of(left, self.id_key)
-        rows = []
-        for i in range(rows_of(left)):
-            with row_named(ids, self.id_key, i):
-                rows.append(self._row(left, i))
+        left, _, rows = read_rows(batch, self.id_key, self.done, self._row)
         scores = self._scores(rows)
         log_probs = [row[0] for row in scores]
         sums = np.array([row.sum(dtype=np.float64) for row in log_probs], np.float64)
@@ -143,9 +126,7 @@ class ScoreBatches:
 
     def _row(self, batch: Mapping[str, Any], i: int) -> tuple[NDArray[np.int64], int]:
         """Ids of prompt and response, and how many are the prompt's."""
-        record = {
-            name: value for name in _READ if name in batch and (value := plain(batch[name][i])) is not None
-        }
+        record = record_of(batch, i, _READ)
         if "prompt_ids" not in record or "response_ids" not in record:
             if "messages" in record:
                 if not is_messages(record["messages"]):

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite.cli.learning.rows import Row, pair_of
-from lite.models.batches.rows import Loaded, chat_ids, is_messages, row_of, tools_of
+from lite.models.batches.rows import Loaded, encoded_prompt, is_messages, row_of, tools_of
 from lite.models.text.chat import encode_messages
 from lite.models.text.tokenizer import common_start
 
@@ -70,8 +70,10 @@ def _answered(
     if isinstance(response, list):
         turns = [*prompt, *response] if isinstance(prompt, list) else response
         ids, learns = _chat(model, row, turns, args, assistant_only)
-        before = chat_ids(model.tokenizer, [*_system(args), *turns[: -len(response)]], row.get("tools"))
-        start = common_start(before, ids)
+        before, tools = turns[: -len(response)], row.get("tools")
+        start = common_start(
+            encoded_prompt(model.tokenizer, before, system=args.system, tools=tools).ids, ids
+        )
     else:
         named = {"messages" if isinstance(prompt, list) else "prompt": prompt, "response": response}
         ids, start = row_of(model, {**named, "tools": row.get("tools")}, args.raw, args.system)

@@ -6,14 +6,15 @@ Columns may be read-only and are never written to. Lists of any lengths are obje
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Columns = dict[str, Any]
+Row = TypeVar("Row")
 
 
 def as_columns(batch: Any) -> Any:
@@ -36,6 +37,30 @@ def rows_of(batch: Mapping[str, Any]) -> int:
     if len(set(lengths.values())) > 1:
         raise ValueError(f"the columns of a batch must have one length, got {lengths}")
     return next(iter(lengths.values()), 0)
+
+
+def read_rows(
+    batch: Any, key: str, done: Collection[Any], read: Callable[[Columns, int], Row]
+) -> tuple[Columns, list[Any] | None, list[Row]]:
+    """The columns of the rows that are not done, their ids, and what `read` makes of each row.
+
+    Raises:
+        ValueError: of `read`, with the name of the row.
+    """
+    batch = as_columns(batch)
+    rows_of(batch)
+    left = without(batch, key, done)
+    ids, rows = ids_of(left, key), []
+    for i in range(rows_of(left)):
+        with row_named(ids, key, i):
+            rows.append(read(left, i))
+    return left, ids, rows
+
+
+def record_of(batch: Mapping[str, Any], row: int, names: Sequence[str]) -> dict[str, Any]:
+    """The values that a row has of these columns, as lists and Python's own numbers."""
+    values = {name: plain(batch[name][row]) for name in names if name in batch}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def ids_of(batch: Mapping[str, Any], key: str) -> list[Any] | None:

@@ -10,21 +10,20 @@ from helpers.models.sentencepiece import sentencepiece
 
 from lite.models import GenerateBatches, ScoreBatches, Tokenizer
 from lite.models.batches.opening import OpenModel
-from lite.models.batches.rows import around_turn, chat_ids, is_messages, prompt_ids, row_of
+from lite.models.batches.rows import around_turn, encoded_prompt, is_messages, row_of
 
 
 def test_prompts_are_a_turn_of_the_template_unless_raw() -> None:
     tokenizer = Tokenizer.from_pretrained(MODELS / "optimum-llama")
     turns = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "hello"}]
-    np.testing.assert_array_equal(prompt_ids(tokenizer, "hello", raw=True), tokenizer.encode("hello"))
+    np.testing.assert_array_equal(encoded_prompt(tokenizer, "hello", raw=True).ids, tokenizer.encode("hello"))
     for system, expected in ((None, turns[1:]), ("Be brief.", turns)):
-        np.testing.assert_array_equal(
-            prompt_ids(tokenizer, "hello", raw=False, system=system), chat_ids(tokenizer, expected)
-        )
+        wanted = encoded_prompt(tokenizer, expected).ids
+        np.testing.assert_array_equal(encoded_prompt(tokenizer, "hello", system=system).ids, wanted)
+        np.testing.assert_array_equal(encoded_prompt(tokenizer, turns[1:], system=system).ids, wanted)
     tokenizer.chat_templates.clear()
-    np.testing.assert_array_equal(
-        prompt_ids(tokenizer, "hello", raw=False, system="Be brief."), tokenizer.encode("Be brief.\nhello")
-    )
+    ids = encoded_prompt(tokenizer, "hello", system="Be brief.").ids
+    np.testing.assert_array_equal(ids, tokenizer.encode("Be brief.\nhello"))
 
 
 def test_the_end_of_a_turn() -> None:
@@ -90,7 +89,7 @@ def test_a_response_has_the_tokens_of_the_whole_text() -> None:
             f"{blank!r} + m.content + {end!r} }}}}{{% endfor %}}"
         )
         turns = [{"role": "user", "content": "no <eos>"}, {"role": "assistant", "content": "12 fin"}]
-        before = chat_ids(tokenizer, turns[:1])
+        before = encoded_prompt(tokenizer, turns[:1]).ids
         ids, start = row_of(model, {"messages": turns}, raw=False)
         np.testing.assert_array_equal(ids[:start], before)
         # what is no blank, such as an empty thought, is the model's to write
