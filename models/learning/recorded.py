@@ -23,18 +23,11 @@ class Recorded:
     """The ids that tokens were drawn from, where that is not all of the vocabulary.
 
     Args:
-        shape: shape of what is scored, (rows, tokens).
+        parts: the ids of each place among all that is scored; None for the vocabulary.
     """
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
-        self._parts: list[list[Any]] = [[None] * shape[1] for _ in range(shape[0])]
-
-    def put(self, line: int, columns: NDArray[np.int64], support: Support, tokens: NDArray[np.int64]) -> None:
-        """Note what the record of a row says of some of its tokens, which are scored in these columns."""
-        offsets, ids = support
-        for column, token in zip(columns.tolist(), tokens.tolist(), strict=True):
-            if offsets[token + 1] > offsets[token]:
-                self._parts[line][column] = ids[offsets[token] : offsets[token + 1]]
+    def __init__(self, parts: list[Any]) -> None:
+        self._parts = parts
 
     def shown(self, at: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
         """Which ids could be drawn, (M, size), at places among all that is scored, (M,).
@@ -42,10 +35,9 @@ class Recorded:
         Raises:
             ValueError: an id is not in the vocabulary.
         """
-        parts = [part for line in self._parts for part in line]
         found = np.ones((len(at), size), np.bool_)
         for row, place in zip(found, at.tolist(), strict=True):
-            ids = parts[place]
+            ids = self._parts[place]
             if ids is not None:
                 if ids.min() < 0 or ids.max() >= size:
                     raise ValueError(f"kept_ids must be in [0, {size}), got {ids.min()} to {ids.max()}")
@@ -75,10 +67,6 @@ class Recorded:
         vocabulary = weight.shape[0]
         weight = weight if hasattr(weight, "dtype") else weight.rows(0, vocabulary)
         flat = hidden.reshape(-1, hidden.shape[-1])
-
-        def logits_of(states: Any, weight: Any, bias: Any) -> Any:
-            logits = np.matmul(states, weight.swapaxes(0, 1))
-            return logits if bias is None else logits + bias
 
         def part(states: Any, weight: Any, bias: Any, at: Any) -> Any:
             return self._picked(logits_of(states, weight, bias), at, targets, temperature)
@@ -116,8 +104,21 @@ class Recorded:
 def recorded(
     shape: tuple[int, ...], supports: Sequence[tuple[int, NDArray[np.int64], Support, NDArray[np.int64]]]
 ) -> Recorded | None:
-    """The records of some lines, as of `Recorded.put`; None if all tokens were drawn from the vocabulary."""
-    found = Recorded(shape)
-    for one in supports:
-        found.put(*one)
-    return found if any(part is not None for line in found._parts for part in line) else None
+    """What is recorded of some tokens; None if all of them were drawn from the vocabulary.
+
+    Args:
+        shape: shape of what is scored, (lines, tokens).
+        supports: a line, columns of it, the record of a row, and which of its tokens are scored there.
+    """
+    parts: list[Any] = [None] * (shape[0] * shape[1])
+    for line, columns, (offsets, ids), tokens in supports:
+        for column, token in zip(columns.tolist(), tokens.tolist(), strict=True):
+            if offsets[token + 1] > offsets[token]:
+                parts[line * shape[1] + column] = ids[offsets[token] : offsets[token + 1]]
+    return Recorded(parts) if any(part is not None for part in parts) else None
+
+
+def logits_of(hidden: Any, weight: Any, bias: Any) -> Any:
+    """Logits (..., V) of hidden states (..., D), by a matrix (V, D) and a bias (V,) or None."""
+    logits = np.matmul(hidden, weight.swapaxes(0, 1))
+    return logits if bias is None else logits + bias

@@ -19,7 +19,7 @@ from lite.models.decoder.conventions import GraphSpec
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.tensors import ELEMENT_TYPES
 from lite.models.learning.output_layer import OutputLayer, find_output_layer
-from lite.models.learning.recorded import Recorded, Support, recorded
+from lite.models.learning.recorded import Recorded, Support, logits_of, recorded
 from lite.nn import Module, from_onnx, functional
 from lite.nn import lora as add_lora
 
@@ -273,8 +273,7 @@ class TokenLogProbs(Module):
             return found.astype(np.float32, copy=False)
         hidden, weight, bias = self._hidden(inputs, targets, layer)
         weight = weight if hasattr(weight, "dtype") else weight.rows(0, weight.shape[0])
-        logits = np.matmul(hidden, weight.swapaxes(0, 1))
-        logits = logits if bias is None else logits + bias
+        logits = logits_of(hidden, weight, bias)
         return logits if layer.scale == 1 else logits * np.float32(layer.scale)  # a pass over all of them
 
     def _hidden(self, inputs: dict[str, Any], targets: NDArray[np.int64], layer: OutputLayer) -> Any:
