@@ -61,9 +61,10 @@ class KeptFile:
         Raises:
             ValueError: the file is damaged.
         """
+        return from_bytes(np.frombuffer(self._bytes(kept), np.uint8), self.path) if kept[1] else None
+
+    def _bytes(self, kept: tuple[int, int]) -> bytes:
         place, size = kept
-        if not size:
-            return None
         descriptor, status = open_regular(self.path, os.O_RDONLY)
         try:
             capacity = status.st_size // 2
@@ -77,7 +78,7 @@ class KeptFile:
             os.close(descriptor)
         if len(found) < size:
             raise ValueError(f"{self.path} is damaged: it ends after {len(found)} of {size} bytes.")
-        return from_bytes(np.frombuffer(found, np.uint8), self.path)
+        return found
 
     def write(self, content: Any, kept: tuple[int, int]) -> tuple[int, int]:
         """Write a container, or None, into the half that does not count; gives that half and the size.
@@ -88,34 +89,19 @@ class KeptFile:
         """
         if content is None:
             return kept[0], 0
-        data = to_bytes(content)
+        data, place = to_bytes(content), 1 - kept[0]
+        if not os.path.exists(self.path) or os.path.getsize(self.path) // 2 < len(data):
+            old = self._bytes(kept) if kept[1] else b""
+            self._grow(old, kept[0], max(_SMALLEST, 1 << (len(data) - 1).bit_length()))
+        descriptor, status = open_regular(self.path, os.O_RDWR)
         try:
-            descriptor, status = open_regular(self.path, os.O_RDWR)
-        except FileNotFoundError:
-            descriptor, status = -1, None
-        try:
-            capacity = 0 if status is None else status.st_size // 2
-            if capacity < len(data):
-                old = b"" if descriptor < 0 or not kept[1] else self._bytes(descriptor, kept, capacity)
-                self._grow(old, kept[0], max(_SMALLEST, 1 << (len(data) - 1).bit_length()))
-                if descriptor >= 0:
-                    os.close(descriptor)
-                descriptor, status = open_regular(self.path, os.O_RDWR)
-                capacity = status.st_size // 2
-            place = 1 - kept[0]
-            os.lseek(descriptor, place * capacity, os.SEEK_SET)
+            os.lseek(descriptor, place * (status.st_size // 2), os.SEEK_SET)
             write_all(descriptor, data)
         finally:
-            if descriptor >= 0:
-                os.close(descriptor)
+            os.close(descriptor)
         if waits_for_disk():
             flush(self.path)
         return place, len(data)
-
-    @staticmethod
-    def _bytes(descriptor: int, kept: tuple[int, int], capacity: int) -> bytes:
-        os.lseek(descriptor, kept[0] * capacity, os.SEEK_SET)
-        return os.read(descriptor, kept[1])
 
     def _grow(self, old: bytes, place: int, capacity: int) -> None:
         """A larger file takes the place of the old one, with what counts in it."""

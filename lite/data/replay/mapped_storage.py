@@ -469,8 +469,7 @@ class LazyMemmapStorage(LazyTensorStorage):
 
     def __getstate__(self) -> dict[str, Any]:
         state = super().__getstate__()
-        for name in ("_columns", "_next", "_file", "_cleanup", "_table"):
-            state.pop(name, None)
+        state.pop("_table", None)
         return state | {"_columns": None, "_next": None, "_file": None, "_cleanup": None, "existsok": True}
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Self
 
 from lite import is_tensor_collection
 from lite._arrays.public import belong_to
 from lite.data.replay.replay_buffer import ReplayBuffer
+from lite.data.replay.tensordict_replay_buffer import TensorDictReplayBuffer
 from lite.data.tables.ray_runtime import RayConnection, import_ray
+
+
+def _in_the_actor(method: Callable[..., Any]) -> Any:
+    """The method of the client that calls this one of the buffer."""
+
+    @functools.wraps(method)
+    def called(self: RayReplayBufferClient, *args: Any, **kwargs: Any) -> Any:
+        return self._call(method.__name__, *args, **kwargs)
+
+    return called
 
 
 class RayReplayBufferClient:
     """A handle of a `RayReplayBuffer` that can be sent to other processes of the cluster, and cannot end it.
 
     Its methods are those of `ReplayBuffer`. They run in the actor, one after the other, and what they raise
-    is raised here. Batches come as copies.
+    is raised here; folders are those of the actor's machine. Batches come as copies.
 
     Args:
         actor: Ray's handle of the actor.
@@ -27,53 +39,18 @@ class RayReplayBufferClient:
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return _own(import_ray().get(self._actor.call.remote(name, args, kwargs)))
 
-    def extend(self, data: Any) -> Any:
-        """Write elements; gives their indices. They are in the buffer when the call returns."""
-        return self._call("extend", data)
-
-    def add(self, data: Any) -> Any:
-        """Write one element; gives its index."""
-        return self._call("add", data)
-
-    def flush(self) -> Any:
-        """Store what transforms withhold; gives the indices."""
-        return self._call("flush")
-
-    def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
-        """Draw a batch."""
-        return self._call("sample", batch_size, return_info)
-
-    def update_priority(self, index: Any, priority: Any) -> None:
-        """Set the priorities of elements."""
-        self._call("update_priority", index, priority)
-
-    def update_tensordict_priority(self, data: Any) -> None:
-        """Set the priorities of elements of a batch that was drawn, of a `TensorDictReplayBuffer`."""
-        self._call("update_tensordict_priority", data)
-
-    def mark_update(self, index: Any) -> None:
-        """Mark elements as changed."""
-        self._call("mark_update", index)
-
-    def empty(self, empty_write_count: bool = True) -> None:
-        """Forget all elements."""
-        self._call("empty", empty_write_count)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The state from which another buffer continues."""
-        return self._call("state_dict")
-
-    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore a state of `state_dict`."""
-        self._call("load_state_dict", state_dict)
-
-    def dumps(self, path: Any) -> None:
-        """Write the buffer to a folder of the actor's machine."""
-        self._call("dumps", path)
-
-    def loads(self, path: Any) -> None:
-        """Read the buffer from a folder of the actor's machine."""
-        self._call("loads", path)
+    extend = _in_the_actor(ReplayBuffer.extend)
+    add = _in_the_actor(ReplayBuffer.add)
+    flush = _in_the_actor(ReplayBuffer.flush)
+    sample = _in_the_actor(ReplayBuffer.sample)
+    update_priority = _in_the_actor(ReplayBuffer.update_priority)
+    update_tensordict_priority = _in_the_actor(TensorDictReplayBuffer.update_tensordict_priority)
+    mark_update = _in_the_actor(ReplayBuffer.mark_update)
+    empty = _in_the_actor(ReplayBuffer.empty)
+    state_dict = _in_the_actor(ReplayBuffer.state_dict)
+    load_state_dict = _in_the_actor(ReplayBuffer.load_state_dict)
+    dumps = _in_the_actor(ReplayBuffer.dumps)
+    loads = _in_the_actor(ReplayBuffer.loads)
 
     @property
     def write_count(self) -> int:

@@ -245,11 +245,15 @@ class SliceSampler(Sampler):
 
     def can_sample(self, storage: StorageView, batch_size: int) -> bool:
         """Whether there is a trajectory of the length of a slice."""
+        return self._numbers(storage, batch_size)[0] > 0
+
+    def _numbers(self, storage: StorageView, batch_size: int) -> tuple[int, int]:
+        """How many trajectories slices can be drawn from, and the slices of a batch."""
         if not len(storage):
-            return False
-        length, _ = self._slices(batch_size)
+            return 0, 1
+        length, count = self._slices(batch_size)
         finished, going_on = self._follow(storage, length).eligible(self._shortest(length))
-        return bool(finished.shape[1] or going_on.size)
+        return finished.shape[1] + going_on.size, count
 
     def _empty(self) -> None:
         self._trajectories = None
@@ -328,13 +332,8 @@ class SliceSamplerWithoutReplacement(SliceSampler, SamplerWithoutReplacement):
 
     def can_sample(self, storage: StorageView, batch_size: int) -> bool:
         """Whether there are as many trajectories as `drop_last` asks for."""
-        if not self.drop_last:
-            return SliceSampler.can_sample(self, storage, batch_size)
-        if not len(storage):
-            return False
-        length, count = self._slices(batch_size)
-        finished, going_on = self._follow(storage, length).eligible(self._shortest(length))
-        return finished.shape[1] + going_on.size >= count
+        number, count = self._numbers(storage, batch_size)
+        return number >= (count if self.drop_last else 1)
 
     def _empty(self) -> None:
         SliceSampler._empty(self)

@@ -52,7 +52,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         index = super()._write_one(data)
         priority = self._priority_in(data) if is_container(data) and index is not None else None
         if priority is not None:
-            self._set_priorities(np.atleast_2d(index) if self._storage.ndim > 1 else index, priority, data)
+            self._set_priorities(np.atleast_2d(index) if self._storage.ndim > 1 else index, priority)
         return index
 
     def _write_many(self, data: Any) -> Any:
@@ -61,7 +61,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         if priority is not None:
             if self._dim_extend:
                 priority = np.swapaxes(priority, self._dim_extend, 0)
-            self._set_priorities(index, priority, data)
+            self._set_priorities(index, priority)
         return index
 
     def _priority_in(self, data: Any) -> Any:
@@ -96,7 +96,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
             finally:
                 self._update_priority = True
 
-    def _set_priorities(self, index: Any, priority: Any, data: Any) -> None:
+    def _set_priorities(self, index: Any, priority: Any) -> None:
         """Set the priorities of elements, with any dimensions after those of the storage."""
         count = 1 if isinstance(index, int) else len(index)
         self.update_priority(
@@ -122,9 +122,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
         priority = data.get(self.priority_key, None)
         if priority is None:
             priority = np.full(len(index), self._sampler.default_priority, np.float32)
-        self.update_priority(
-            index, reduced(stored(priority), len(index), getattr(self._sampler, "reduction", "max"))
-        )
+        self._set_priorities(index, priority)
 
     def _draw(self, size: int) -> tuple[Any, dict[Any, Any]]:
         """What `sample` gives: the batch has `"index"`, too, and what the sampler tells.
