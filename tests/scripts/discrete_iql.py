@@ -2,19 +2,19 @@
 
 import sys
 
+from off_policy import learn
+
 import lite
 from lite import nn
 from lite.data import Collector, LazyMemmapStorage, TensorDictReplayBuffer
 from lite.envs import (
     Compose,
     DoubleToFloat,
-    ExplorationType,
     GymEnv,
     InitTracker,
     RewardSum,
     StepCounter,
     TransformedEnv,
-    set_exploration_type,
 )
 from lite.nn import InteractionType, ProbabilisticActor, SafeModule, TensorDictModule
 from lite.nn.distributions import Categorical
@@ -90,23 +90,10 @@ def main(total_frames=20_000, frames_per_batch=200, init_random_frames=1000, see
         optimizer.step()
         target_net_updater.step()
 
-    if compile:
-        update = lite.jit(update)
-
-    collected_frames, returns = 0, []
-    for tensordict in collector:
-        collector.update_policy_weights_()
-        tensordict = tensordict.reshape(-1)
-        replay_buffer.extend(tensordict)
-        collected_frames += tensordict.numel()
-        if collected_frames >= init_random_frames:
-            for _ in range(frames_per_batch):
-                update(replay_buffer.sample())
-        returns.extend(tensordict["next", "episode_reward"][tensordict["next", "done"]].tolist())
-    with set_exploration_type(ExplorationType.DETERMINISTIC):
-        eval_rollout = eval_env.rollout(500, actor, break_when_any_done=True)
-    collector.shutdown()
-    return eval_rollout["next", "reward"].sum(-2).mean().item(), returns
+    return learn(
+        collector, replay_buffer, update, eval_env, actor, init_random_frames=init_random_frames,
+        updates=frames_per_batch, steps=500, compile=compile,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -2,11 +2,11 @@
 
 import sys
 
+from off_policy import learn
 from sac import make_agent, make_env
 
 import lite
 from lite.data import Collector, LazyTensorStorage, TensorDictReplayBuffer
-from lite.envs import ExplorationType, set_exploration_type
 from lite.nn.losses import REDQLoss, SoftUpdate
 from lite.optim import Adam
 
@@ -43,22 +43,10 @@ def main(
         optimizer.zero_grad()
         target_net_updater.step()
 
-    if compile:
-        update = lite.jit(update)
-
-    collected_frames, returns = 0, []
-    for tensordict in collector:
-        collector.update_policy_weights_()
-        replay_buffer.extend(tensordict.reshape(-1))
-        collected_frames += tensordict.numel()
-        for _ in range(frames_per_batch * updates_per_frame if collected_frames >= init_random_frames else 0):
-            update(replay_buffer.sample())
-        done = tensordict["next", "done"]
-        returns.extend(tensordict["next", "episode_reward"][done].tolist())
-    with set_exploration_type(ExplorationType.DETERMINISTIC):
-        rollout = env.rollout(200, actor)
-    collector.shutdown()
-    return rollout["next", "reward"].sum(-2).mean().item(), returns
+    return learn(
+        collector, replay_buffer, update, env, actor, init_random_frames=init_random_frames,
+        updates=frames_per_batch * updates_per_frame,  compile=compile,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":

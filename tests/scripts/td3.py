@@ -2,11 +2,11 @@
 
 import sys
 
+from off_policy import learn
 from sac import make_env
 
 import lite
 from lite.data import Collector, LazyTensorStorage, TensorDictReplayBuffer
-from lite.envs import ExplorationType, set_exploration_type
 from lite.nn import (
     MLP,
     AdditiveGaussianModule,
@@ -82,25 +82,10 @@ def main(
             optimizer_actor.zero_grad(set_to_none=True)
             target_net_updater.step()
 
-    if compile:
-        update = lite.jit(update)
-
-    collected_frames, updates, returns = 0, 0, []
-    for tensordict in collector:
-        collector.update_policy_weights_()
-        tensordict = tensordict.reshape(-1)
-        replay_buffer.extend(tensordict)
-        collected_frames += tensordict.numel()
-        if collected_frames >= init_random_frames:
-            for _ in range(int(frames_per_batch * utd_ratio)):
-                updates += 1
-                update(replay_buffer.sample(), updates % 2 == 0)
-        episode_rewards = tensordict["next", "episode_reward"][tensordict["next", "done"]]
-        returns.extend(episode_rewards.tolist())
-    with set_exploration_type(ExplorationType.DETERMINISTIC):
-        eval_rollout = eval_env.rollout(200, exploration_policy, break_when_any_done=True)
-    collector.shutdown()
-    return eval_rollout["next", "reward"].sum(-2).mean().item(), returns
+    return learn(
+        collector, replay_buffer, update, eval_env, exploration_policy, init_random_frames=init_random_frames,
+        updates=int(frames_per_batch * utd_ratio), actor_every=2, compile=compile,
+    )  # fmt: skip
 
 
 if __name__ == "__main__":
