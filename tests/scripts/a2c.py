@@ -61,33 +61,19 @@ def make_models(env):
     return policy, ValueOperator(value_mlp, in_keys=["observation"])
 
 
-def main(total_frames=100_000, frames_per_batch=640, seed=0, compile=False):
-    train_env = make_env()
-    actor, critic = make_models(train_env)
-    collector = Collector(train_env, actor, frames_per_batch=frames_per_batch, total_frames=total_frames)
-    collector.set_seed(seed)
-    data_buffer = TensorDictReplayBuffer(
-        storage=LazyTensorStorage(frames_per_batch), sampler=SamplerWithoutReplacement(), batch_size=64
-    )
+def learn(env, actor, critic, collector, data_buffer, loss_module, optimizers, *, epochs=1, compile=False):
+    """The return of an episode without exploration, those of the episodes on the way, and the last losses."""
     adv_module = GAE(gamma=0.9, lmbda=0.95, value_network=critic, average_gae=False)
-    loss_module = A2CLoss(
-        actor_network=actor,
-        critic_network=critic,
-        loss_critic_type="l2",
-        entropy_coeff=0.0,
-        critic_coeff=0.25,
-    )
-    actor_optim, critic_optim = Adam(actor.parameters(), lr=3e-4), Adam(critic.parameters(), lr=3e-4)
 
     @lite.enable_grad()
     def update(batch):
         loss = loss_module(batch)
-        (loss["loss_objective"] + loss["loss_critic"]).backward()
+        sum(loss[key] for key in loss.keys() if key.startswith("loss_")).backward()  # noqa: SIM118
         clip_grad_norm_(actor.parameters(), max_norm=0.5)
-        actor_optim.step()
-        critic_optim.step()
-        actor_optim.zero_grad()
-        critic_optim.zero_grad()
+        for optimizer in optimizers:
+            optimizer.step()
+        for optimizer in optimizers:
+            optimizer.zero_grad()
         return loss.detach()
 
     if compile:
@@ -96,13 +82,34 @@ def main(total_frames=100_000, frames_per_batch=640, seed=0, compile=False):
     returns, losses = [], None
     for data in collector:
         returns.extend(data["next", "episode_reward"][data["next", "done"]].tolist())
-        data_buffer.extend(adv_module(data).reshape(-1))
-        losses = TensorDict.stack([update(batch) for batch in data_buffer], 0)
+        for _ in range(epochs):
+            data = adv_module(data)
+            data_buffer.extend(data.reshape(-1))
+            losses = TensorDict.stack([update(batch) for batch in data_buffer], 0)
         collector.update_policy_weights_()
     with set_exploration_type(ExplorationType.DETERMINISTIC):
-        rollout = train_env.rollout(200, actor)
+        rollout = env.rollout(200, actor)
     collector.shutdown()
     return rollout["next", "episode_reward"][-1].item(), returns, losses
+
+
+def main(total_frames=100_000, frames_per_batch=640, seed=0, compile=False):
+    train_env = make_env()
+    actor, critic = make_models(train_env)
+    collector = Collector(train_env, actor, frames_per_batch=frames_per_batch, total_frames=total_frames)
+    collector.set_seed(seed)
+    data_buffer = TensorDictReplayBuffer(
+        storage=LazyTensorStorage(frames_per_batch), sampler=SamplerWithoutReplacement(), batch_size=64
+    )
+    loss_module = A2CLoss(
+        actor_network=actor,
+        critic_network=critic,
+        loss_critic_type="l2",
+        entropy_coeff=0.0,
+        critic_coeff=0.25,
+    )
+    optimizers = Adam(actor.parameters(), lr=3e-4), Adam(critic.parameters(), lr=3e-4)
+    return learn(train_env, actor, critic, collector, data_buffer, loss_module, optimizers, compile=compile)
 
 
 if __name__ == "__main__":
