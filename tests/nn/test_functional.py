@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting, raises
+from helpers.cases import each_case, raises
 
 import lite
 from lite import TensorClass, TensorDict, enable_grad, grad, nn, vmap
@@ -61,10 +61,9 @@ def in_maps_and_gradients(name: str) -> None:
     np.testing.assert_allclose(parameter.grad, expected[0])
 
 
-def test_in_maps_and_gradients() -> None:
-    for name in CALLS:
-        with noting(name):
-            in_maps_and_gradients(name)
+@each_case("name", CALLS)
+def test_in_maps_and_gradients(name: Any) -> None:
+    in_maps_and_gradients(name)
 
 
 class Batch(TensorClass):

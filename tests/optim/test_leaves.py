@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import each_case
 
 from lite import TensorDict, optim
 from lite.optim.leaves import LARGE
@@ -26,24 +26,23 @@ def layouts(shape):
 
 
 @pytest.mark.compiled
-def test_memory_of_any_kind():
-    for shape in [(3, 4), (LARGE, 2)]:
-        with noting(shape):
-            params = TensorDict(layouts(shape))
-            views = {key: params[key] for key in params.keys()}  # noqa: SIM118
-            grads = params.clone()
-            grads["plain"].flags.writeable = False
-            state = None
-            adam = optim.Adam(0.01, amsgrad=True)
-            for _ in range(3):
-                params, state = adam.update_(params, grads, state)
-            for key, array in params.items():
-                assert array is views[key]
-                assert array.dtype.newbyteorder("=") == np.float32
-                np.testing.assert_array_equal(array, params["plain"])
-                np.testing.assert_array_equal(state["exp_avg", key], state["exp_avg", "plain"])
-            assert not np.array_equal(params["plain"], grads["plain"])
-            np.testing.assert_array_equal(grads["plain"], layouts(shape)["plain"])
+@each_case("shape", [(3, 4), (LARGE, 2)])
+def test_memory_of_any_kind(shape):
+    params = TensorDict(layouts(shape))
+    views = {key: params[key] for key in params.keys()}  # noqa: SIM118
+    grads = params.clone()
+    grads["plain"].flags.writeable = False
+    state = None
+    adam = optim.Adam(0.01, amsgrad=True)
+    for _ in range(3):
+        params, state = adam.update_(params, grads, state)
+    for key, array in params.items():
+        assert array is views[key]
+        assert array.dtype.newbyteorder("=") == np.float32
+        np.testing.assert_array_equal(array, params["plain"])
+        np.testing.assert_array_equal(state["exp_avg", key], state["exp_avg", "plain"])
+    assert not np.array_equal(params["plain"], grads["plain"])
+    np.testing.assert_array_equal(grads["plain"], layouts(shape)["plain"])
 
 
 PROGRAM = """

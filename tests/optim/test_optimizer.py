@@ -61,10 +61,9 @@ def what_belongs_to_the_other_way(cls):
         raises(RuntimeError, "was made over parameters of its own: call step", call)
 
 
-def test_what_belongs_to_the_other_way():
-    for cls in OPTIMIZERS:
-        with noting(cls):
-            what_belongs_to_the_other_way(cls)
+@each_case("cls", OPTIMIZERS)
+def test_what_belongs_to_the_other_way(cls):
+    what_belongs_to_the_other_way(cls)
 
 
 @each_case(
@@ -129,28 +128,30 @@ def test_a_step_that_fails_changes_nothing():
             assert all((param.data == 1).all() for param in params)
 
 
-def test_an_option_that_is_refused_late_changes_nothing():
-    for cls, keywords in (
+@each_case(
+    ("cls", "keywords"),
+    (
         (optim.Adam, {}),
         (optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
         (optim.RMSprop, {"momentum": 0.5}),
-    ):
-        with noting(cls):
-            params, others = parameters(), parameters()
-            optimizer, other = (
-                cls([{"params": p[:1]}, {"params": p[1:]}], lr=0.1, **keywords) for p in (params, others)
-            )
-            optimizer.param_groups[1]["lr"] = None
-            with pytest.raises(TypeError):
-                optimizer.step()
-            assert not optimizer.state
-            assert all((param.data == 1).all() for param in params)
-            optimizer.param_groups[1]["lr"] = 0.1
-            for _ in range(2):
-                optimizer.step()
-                other.step()
-            for param, wanted in zip(params, others, strict=True):
-                np.testing.assert_array_equal(param.data, wanted.data)
+    ),
+)
+def test_an_option_that_is_refused_late_changes_nothing(cls, keywords):
+    params, others = parameters(), parameters()
+    optimizer, other = (
+        cls([{"params": p[:1]}, {"params": p[1:]}], lr=0.1, **keywords) for p in (params, others)
+    )
+    optimizer.param_groups[1]["lr"] = None
+    with pytest.raises(TypeError):
+        optimizer.step()
+    assert not optimizer.state
+    assert all((param.data == 1).all() for param in params)
+    optimizer.param_groups[1]["lr"] = 0.1
+    for _ in range(2):
+        optimizer.step()
+        other.step()
+    for param, wanted in zip(params, others, strict=True):
+        np.testing.assert_array_equal(param.data, wanted.data)
 
 
 def test_what_arithmetic_made_a_scalar():
@@ -206,10 +207,9 @@ def both_ways_learn_the_same(cls):
         np.testing.assert_allclose(ours.data, other.data, rtol=1e-4, atol=1e-5)
 
 
-def test_both_ways_learn_the_same():
-    for cls in OPTIMIZERS:
-        with noting(cls):
-            both_ways_learn_the_same(cls)
+@each_case("cls", OPTIMIZERS)
+def test_both_ways_learn_the_same(cls):
+    both_ways_learn_the_same(cls)
 
 
 def test_zero_grad():

@@ -142,13 +142,12 @@ def test_those_of_many_values_say_so() -> None:
 NOTHING = [np.full(3, -np.inf), np.array([np.nan, 0.0, 1.0]), np.array([np.inf, 0.0, 1.0])]
 
 
-def test_rows_of_nan_have_log_probs_but_no_draws() -> None:
-    for logits, shape in itertools.product(NOTHING, [(), (5,)]):
-        with noting(logits, shape):
-            dist = d.Categorical(logits=np.stack([np.zeros(3), logits]))
-            np.testing.assert_array_equal(np.isnan(dist.log_prob(np.array([0, 1]))), [False, True])
-            with pytest.raises(RuntimeError, match=r"nothing to draw in a row of NaN.*got probabilities"):
-                dist.sample(shape, rng=0)
+@each_case(("logits", "shape"), itertools.product(NOTHING, [(), (5,)]))
+def test_rows_of_nan_have_log_probs_but_no_draws(logits: Any, shape: Any) -> None:
+    dist = d.Categorical(logits=np.stack([np.zeros(3), logits]))
+    np.testing.assert_array_equal(np.isnan(dist.log_prob(np.array([0, 1]))), [False, True])
+    with pytest.raises(RuntimeError, match=r"nothing to draw in a row of NaN.*got probabilities"):
+        dist.sample(shape, rng=0)
 
 
 def test_a_mask_that_admits_nothing() -> None:
@@ -172,20 +171,22 @@ def test_probs_that_are_none(probs: Any, message: str) -> None:
     raises(ValueError, message, lambda: d.Categorical(probs=np.array([[0.5, 0.5], probs])))
 
 
-def test_extreme_parameters_draw_numbers() -> None:
-    """Infinite ones, where there is no room for more; never NaN, and without warnings."""
-    for dtype, name in itertools.product(
+@each_case(
+    ("dtype", "name"),
+    itertools.product(
         ["float32", "float64"],
         ["Cauchy", "Chi2", "Exponential", "Gumbel", "LogNormal", "Pareto", "StudentT", "Weibull"],
-    ):
-        with noting(dtype, name):
-            sizes = np.array([1e-30, 1e-3, 1.0, 1e3, 1e30], dtype)
-            one = {"Chi2", "Exponential", "StudentT"}
-            a, b = (x.ravel() for x in np.meshgrid(sizes, sizes))
-            dist = getattr(d, name)(a) if name in one else getattr(d, name)(a, b)
-            draws = dist.sample((50,), rng=0)
-            assert draws.dtype == dtype
-            assert not np.isnan(draws).any()
+    ),
+)
+def test_extreme_parameters_draw_numbers(dtype: Any, name: Any) -> None:
+    """Infinite ones, where there is no room for more; never NaN, and without warnings."""
+    sizes = np.array([1e-30, 1e-3, 1.0, 1e3, 1e30], dtype)
+    one = {"Chi2", "Exponential", "StudentT"}
+    a, b = (x.ravel() for x in np.meshgrid(sizes, sizes))
+    dist = getattr(d, name)(a) if name in one else getattr(d, name)(a, b)
+    draws = dist.sample((50,), rng=0)
+    assert draws.dtype == dtype
+    assert not np.isnan(draws).any()
 
 
 # -- inside vmap: with mapped parameters they give what their batch gives ------------------------------------

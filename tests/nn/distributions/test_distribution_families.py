@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting, raises
+from helpers.cases import each_case, raises
 
 from lite import grad
 from lite.nn import distributions as d
@@ -82,19 +82,18 @@ def test_tanh_normal_scores_what_it_draws() -> None:
     assert (np.abs(value) < 1).all()
 
 
-def test_mode_of_tanh_normal_is_the_highest_point() -> None:
-    for scale in [0.5, 0.70711, 3.0]:
-        with noting(scale):
-            loc = np.linspace(-2, 2, 9)[:, None]
-            dist = d.TanhNormal(loc, scale, low=-2.0, high=4.0)
-            grid = np.linspace(-2, 4, 2001)[1:-1]
-            highest = [d.TanhNormal(m, scale, low=-2.0, high=4.0).log_prob(grid[:, None]).max() for m in loc]
-            mode = dist.get_mode()
-            assert mode.shape == loc.shape
-            assert (dist.log_prob(mode) >= np.array(highest) - 1e-12).all()
-            assert d.TanhNormal(loc.astype(np.float32), scale).get_mode().dtype == np.float32
-            with pytest.raises(RuntimeError, match="get_mode"):
-                _ = dist.mode
+@each_case("scale", [0.5, 0.70711, 3.0])
+def test_mode_of_tanh_normal_is_the_highest_point(scale: Any) -> None:
+    loc = np.linspace(-2, 2, 9)[:, None]
+    dist = d.TanhNormal(loc, scale, low=-2.0, high=4.0)
+    grid = np.linspace(-2, 4, 2001)[1:-1]
+    highest = [d.TanhNormal(m, scale, low=-2.0, high=4.0).log_prob(grid[:, None]).max() for m in loc]
+    mode = dist.get_mode()
+    assert mode.shape == loc.shape
+    assert (dist.log_prob(mode) >= np.array(highest) - 1e-12).all()
+    assert d.TanhNormal(loc.astype(np.float32), scale).get_mode().dtype == np.float32
+    with pytest.raises(RuntimeError, match="get_mode"):
+        _ = dist.mode
 
 
 def test_mode_of_tanh_normal_with_two_equal_peaks() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case
 from helpers.densities import points
 from helpers.nn.distributions import MAKE, parameters
 
@@ -130,39 +130,37 @@ def test_rows_and_repetitions_draw_alike() -> None:
         np.testing.assert_array_equal(few[seed], (np.cumsum(total, -1) <= uniform[:, None]).sum(-1))
 
 
-def test_masked_classes() -> None:
-    for form, cls in itertools.product(
-        ["mask", "indices", "padded"], ["MaskedCategorical", "MaskedOneHotCategorical"]
-    ):
-        with noting(form, cls):
-            probs = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
-            arguments: dict[str, Any] = {
-                "mask": np.array([[True, False, True, False], [False, True, True, False]])
-            }
-            if form != "mask":
-                arguments = {"indices": np.array([[0, 2], [1, 2]])}
-            if form == "padded":
-                arguments = {"indices": np.array([[0, 2, -1], [-1, 1, 2]]), "padding_value": -1}
-            expected = np.array([[0.25, 0, 0.75, 0], [0, 0.5, 0.5, 0]])
-            dist = getattr(d, cls)(probs=probs, **arguments)
-            draws = dist.sample((N,), rng=0)
-            if "OneHot" in cls:
-                np.testing.assert_allclose(dist.mean, expected)
-                np.testing.assert_allclose(dist.variance, expected * (1 - expected))
-                counts = draws.sum(0)
-                tie = [0, 1, 1, 0] if form == "mask" else [0, 1, 0, 0]
-                np.testing.assert_array_equal(dist.mode, [[0, 0, 1, 0], tie])
-                values: Any = np.eye(4, dtype=int)[:, None]
-            else:
-                counts = np.stack([np.bincount(column, minlength=4) for column in draws.T])
-                np.testing.assert_array_equal(dist.mode, [2, 1])
-                values = np.arange(4)[:, None]
-            for row in range(2):
-                assert chi_square(counts[row], expected[row]) < 10.8
-            with np.errstate(divide="ignore"):
-                np.testing.assert_allclose(dist.log_prob(values).T, np.log(expected))
-            with np.errstate(divide="ignore", invalid="ignore"):
-                np.testing.assert_allclose(dist.entropy(), -np.nansum(expected * np.log(expected), -1))
+@each_case(
+    ("form", "cls"),
+    itertools.product(["mask", "indices", "padded"], ["MaskedCategorical", "MaskedOneHotCategorical"]),
+)
+def test_masked_classes(form: Any, cls: Any) -> None:
+    probs = np.array([[0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1]])
+    arguments: dict[str, Any] = {"mask": np.array([[True, False, True, False], [False, True, True, False]])}
+    if form != "mask":
+        arguments = {"indices": np.array([[0, 2], [1, 2]])}
+    if form == "padded":
+        arguments = {"indices": np.array([[0, 2, -1], [-1, 1, 2]]), "padding_value": -1}
+    expected = np.array([[0.25, 0, 0.75, 0], [0, 0.5, 0.5, 0]])
+    dist = getattr(d, cls)(probs=probs, **arguments)
+    draws = dist.sample((N,), rng=0)
+    if "OneHot" in cls:
+        np.testing.assert_allclose(dist.mean, expected)
+        np.testing.assert_allclose(dist.variance, expected * (1 - expected))
+        counts = draws.sum(0)
+        tie = [0, 1, 1, 0] if form == "mask" else [0, 1, 0, 0]
+        np.testing.assert_array_equal(dist.mode, [[0, 0, 1, 0], tie])
+        values: Any = np.eye(4, dtype=int)[:, None]
+    else:
+        counts = np.stack([np.bincount(column, minlength=4) for column in draws.T])
+        np.testing.assert_array_equal(dist.mode, [2, 1])
+        values = np.arange(4)[:, None]
+    for row in range(2):
+        assert chi_square(counts[row], expected[row]) < 10.8
+    with np.errstate(divide="ignore"):
+        np.testing.assert_allclose(dist.log_prob(values).T, np.log(expected))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        np.testing.assert_allclose(dist.entropy(), -np.nansum(expected * np.log(expected), -1))
 
 
 def test_a_finite_neg_inf() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting, raises
+from helpers.cases import each_case, raises
 from helpers.densities import points
 
 from lite.nn import distributions as d
@@ -58,13 +58,12 @@ def direct(p: Any, q: Any) -> float:
     return float((shares[drawn] * (log_p[drawn] - log_q[drawn])).sum())
 
 
-def test_pairs() -> None:
-    for p, q in pairs():
-        with noting(p, q):
-            got = d.kl_divergence(p, q)
-            np.testing.assert_allclose(got, direct(p, q), rtol=1e-4, atol=1e-6)
-            if type(p) is type(q):
-                np.testing.assert_allclose(d.kl_divergence(p, p), 0, atol=1e-14)
+@each_case(("p", "q"), pairs())
+def test_pairs(p: Any, q: Any) -> None:
+    got = d.kl_divergence(p, q)
+    np.testing.assert_allclose(got, direct(p, q), rtol=1e-4, atol=1e-6)
+    if type(p) is type(q):
+        np.testing.assert_allclose(d.kl_divergence(p, p), 0, atol=1e-14)
 
 
 def test_the_table_is_tested() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import each_case
 from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
 
 from lite import nn, value_and_grad
@@ -120,10 +120,9 @@ def attention_without_scores_is_one_node(masked: str) -> None:
 
 
 @pytest.mark.compiled
-def test_attention_without_scores_is_one_node() -> None:
-    for masked in ["none", "causal", "bools", "floats"]:
-        with noting(masked):
-            attention_without_scores_is_one_node(masked)
+@each_case("masked", ["none", "causal", "bools", "floats"])
+def test_attention_without_scores_is_one_node(masked: Any) -> None:
+    attention_without_scores_is_one_node(masked)
 
 
 @pytest.mark.compiled

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case
 from helpers.central_differences import assert_gradients
 
 from lite import grad, nn, vmap
@@ -17,20 +17,19 @@ def layer(in_features=3, out_features=4, bias=True, **kwargs):
     return nn.Linear(in_features, out_features, bias, rng=0, **kwargs)
 
 
-def test_affine_map_of_the_last_dimension(rng):
-    for shape, bias in itertools.product([(3,), (0, 3), (5, 2, 3)], [True, None]):
-        with noting(shape, bias):
-            m = layer(bias=bias)
-            x = rng.standard_normal(shape).astype(F32)
-            expected = np.einsum("...i,oi->...o", x, m.weight.data)
-            if bias:
-                expected = expected + m.bias.data
-            else:
-                assert m.bias is None
-            out = m(x)
-            assert out.dtype == F32
-            assert out.shape == (*shape[:-1], 4)
-            np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
+@each_case(("shape", "bias"), itertools.product([(3,), (0, 3), (5, 2, 3)], [True, None]))
+def test_affine_map_of_the_last_dimension(shape, bias, rng):
+    m = layer(bias=bias)
+    x = rng.standard_normal(shape).astype(F32)
+    expected = np.einsum("...i,oi->...o", x, m.weight.data)
+    if bias:
+        expected = expected + m.bias.data
+    else:
+        assert m.bias is None
+    out = m(x)
+    assert out.dtype == F32
+    assert out.shape == (*shape[:-1], 4)
+    np.testing.assert_allclose(out, expected, rtol=1e-5, atol=1e-6)
 
 
 @each_case("shape", [(2, 4), (4, 2), ()])

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from helpers.cases import each_case, noting
+from helpers.cases import each_case
 from helpers.central_differences import results_of
 from helpers.layer_cases import CASES, Case
 
@@ -73,10 +73,9 @@ def gradients_of_several_sets_of_parameters(case: Case) -> None:
         assert_same(found, lite.grad(loss)(one, *arrays), i)
 
 
-def test_gradients_of_several_sets_of_parameters() -> None:
-    for case in WITH_PARAMETERS:
-        with noting(case):
-            gradients_of_several_sets_of_parameters(case)
+@each_case("case", WITH_PARAMETERS)
+def test_gradients_of_several_sets_of_parameters(case: Any) -> None:
+    gradients_of_several_sets_of_parameters(case)
 
 
 EVERY = [case for case in CASES if "training" not in case.title and "max_norm" not in case.title]
@@ -110,10 +109,9 @@ def all_ways_back_at_once(case: Case) -> None:
                 np.testing.assert_allclose(got[i], expected, rtol=1e-7, atol=1e-9)
 
 
-def test_all_ways_back_at_once() -> None:
-    for case in EVERY:
-        with noting(case):
-            all_ways_back_at_once(case)
+@each_case("case", EVERY)
+def test_all_ways_back_at_once(case: Any) -> None:
+    all_ways_back_at_once(case)
 
 
 def gradient_of_a_gradient(case: Case) -> None:
@@ -148,7 +146,6 @@ def gradient_of_a_gradient(case: Case) -> None:
     np.testing.assert_allclose(found, (sides[0] - sides[1]) / (2 * step), rtol=1e-4, atol=1e-5)
 
 
-def test_gradients_of_gradients() -> None:
-    for case in EVERY:
-        with noting(case):
-            gradient_of_a_gradient(case)
+@each_case("case", EVERY)
+def test_gradients_of_gradients(case: Any) -> None:
+    gradient_of_a_gradient(case)

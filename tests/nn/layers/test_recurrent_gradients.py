@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import each_case
 
 import lite
 from lite import TensorDict, from_modules, nn, vmap
@@ -55,10 +55,9 @@ def gradients_are_those_of_differences(name: str) -> None:
         np.testing.assert_allclose(got, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7, err_msg=key)
 
 
-def test_gradients_are_those_of_differences() -> None:
-    for name in LAYERS:
-        with noting(name):
-            gradients_are_those_of_differences(name)
+@each_case("name", LAYERS)
+def test_gradients_are_those_of_differences(name: Any) -> None:
+    gradients_are_those_of_differences(name)
 
 
 @each_case("name", LAYERS)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting, raises
+from helpers.cases import each_case, noting, raises
 from helpers.nn.transitions import categorical, critic, gaussian, linear, q_network, transitions
 
 from lite import TensorDict, enable_grad, nn, value_and_grad
@@ -193,10 +193,9 @@ def padding_of_nan_reaches_no_gradient(number: int) -> None:
         np.testing.assert_array_equal(found[name], gradient, err_msg=name)
 
 
-def test_padding_of_nan_reaches_no_gradient() -> None:
-    for number in range(10):
-        with noting(number):
-            padding_of_nan_reaches_no_gradient(number)
+@each_case("number", range(10))
+def test_padding_of_nan_reaches_no_gradient(number: Any) -> None:
+    padding_of_nan_reaches_no_gradient(number)
 
 
 def test_a_locked_batch_needs_a_place_for_its_errors() -> None:

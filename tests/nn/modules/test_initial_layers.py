@@ -5,7 +5,7 @@ import pickle
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import each_case
 from helpers.compared import assert_same
 
 from lite import nn
@@ -38,34 +38,31 @@ def cases():
         yield make, [rng.normal(size=shape).astype(np.float32) for shape in shapes]
 
 
-def test_seeds():
-    for make, inputs in cases():
-        with noting(make.__defaults__):
-            assert_same(make(rng=0)(*inputs), make(rng=0)(*inputs))
-            one, two = make(rng=0).state_dict(), make(rng=1).state_dict()
-            drawn = [key for key, value in one.items() if value.std() > 0 and "norm" not in key]
-            assert drawn
-            for key in drawn:
-                assert not np.array_equal(one[key], two[key]), key
+@each_case(("make", "inputs"), cases())
+def test_seeds(make, inputs):
+    assert_same(make(rng=0)(*inputs), make(rng=0)(*inputs))
+    one, two = make(rng=0).state_dict(), make(rng=1).state_dict()
+    drawn = [key for key, value in one.items() if value.std() > 0 and "norm" not in key]
+    assert drawn
+    for key in drawn:
+        assert not np.array_equal(one[key], two[key]), key
 
 
-def test_copies_and_pickles():
-    for make, inputs in cases():
-        with noting(make.__defaults__):
-            layer = make(rng=0)
-            for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
-                assert_same(other(*inputs), layer(*inputs))
-                for a, b in zip(other.parameters(), layer.parameters(), strict=True):
-                    assert not np.shares_memory(a.data, b.data)
+@each_case(("make", "inputs"), cases())
+def test_copies_and_pickles(make, inputs):
+    layer = make(rng=0)
+    for other in (copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert_same(other(*inputs), layer(*inputs))
+        for a, b in zip(other.parameters(), layer.parameters(), strict=True):
+            assert not np.shares_memory(a.data, b.data)
 
 
-def test_meta():
-    for make, inputs in cases():
-        with noting(make.__defaults__):
-            layer, empty = make(rng=0), make(device="meta")
-            assert all(p.is_meta for p in empty.parameters())
-            empty.load_state_dict(layer.state_dict(), assign=True)
-            assert_same(empty(*inputs), layer(*inputs))
+@each_case(("make", "inputs"), cases())
+def test_meta(make, inputs):
+    layer, empty = make(rng=0), make(device="meta")
+    assert all(p.is_meta for p in empty.parameters())
+    empty.load_state_dict(layer.state_dict(), assign=True)
+    assert_same(empty(*inputs), layer(*inputs))
 
 
 def test_sizes_that_are_no_integers():
@@ -75,25 +72,23 @@ def test_sizes_that_are_no_integers():
                 make(size, 2)
 
 
-def test_dtype():
-    for make, inputs in cases():
-        with noting(make.__defaults__):
-            layer = make(dtype=np.float64)
-            assert all(p.dtype == np.float64 for p in layer.parameters())
-            assert flat(layer(*inputs))[0].dtype == np.float64
-            assert flat(layer.float()(*inputs))[0].dtype == np.float32
+@each_case(("make", "inputs"), cases())
+def test_dtype(make, inputs):
+    layer = make(dtype=np.float64)
+    assert all(p.dtype == np.float64 for p in layer.parameters())
+    assert flat(layer(*inputs))[0].dtype == np.float64
+    assert flat(layer.float()(*inputs))[0].dtype == np.float32
 
 
-def test_inputs_and_parameters_are_left_as_they_were():
-    for make, inputs in cases():
-        with noting(make.__defaults__):
-            layer = make(rng=0)
-            before = [x.copy() for x in inputs]
-            state = {key: value.copy() for key, value in layer.state_dict().items()}
-            for x in inputs:
-                x.flags.writeable = False
-            for p in layer.parameters():
-                p.data.flags.writeable = False
-            assert_same(layer(*inputs), layer(*inputs))
-            assert_same(tuple(inputs), tuple(before))
-            assert_same(tuple(layer.state_dict().values()), tuple(state.values()))
+@each_case(("make", "inputs"), cases())
+def test_inputs_and_parameters_are_left_as_they_were(make, inputs):
+    layer = make(rng=0)
+    before = [x.copy() for x in inputs]
+    state = {key: value.copy() for key, value in layer.state_dict().items()}
+    for x in inputs:
+        x.flags.writeable = False
+    for p in layer.parameters():
+        p.data.flags.writeable = False
+    assert_same(layer(*inputs), layer(*inputs))
+    assert_same(tuple(inputs), tuple(before))
+    assert_same(tuple(layer.state_dict().values()), tuple(state.values()))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting, raises
+from helpers.cases import each_case, noting, raises
 
 from lite import nn
 from lite.models import OnnxModule
@@ -20,19 +20,18 @@ def made(centralized: bool, share_params: bool, **options: Any) -> Any:
     )
 
 
-def test_one_agent_after_the_other() -> None:
-    for share_params, centralized in itertools.product([False, True], [False, True]):
-        with noting(share_params, centralized):
-            module = made(centralized, share_params)
-            got = module(X[..., :1], X[..., 1:])  # as of several keys
-            net = nn.MLP(12 if centralized else 3, 2, num_cells=[6])
-            for agent in range(4):
-                params = module.params.data if share_params else module.params.data[agent]
-                with params.to_module(net):
-                    expected = net(X.reshape(5, 12) if centralized else X[:, agent])
-                np.testing.assert_allclose(got[:, agent], expected, rtol=1e-5, atol=1e-6)
-            if not share_params:
-                assert len({float(weight[0, 0]) for weight in module.params["0", "weight"].data}) == 4
+@each_case(("share_params", "centralized"), itertools.product([False, True], [False, True]))
+def test_one_agent_after_the_other(share_params: Any, centralized: Any) -> None:
+    module = made(centralized, share_params)
+    got = module(X[..., :1], X[..., 1:])  # as of several keys
+    net = nn.MLP(12 if centralized else 3, 2, num_cells=[6])
+    for agent in range(4):
+        params = module.params.data if share_params else module.params.data[agent]
+        with params.to_module(net):
+            expected = net(X.reshape(5, 12) if centralized else X[:, agent])
+        np.testing.assert_allclose(got[:, agent], expected, rtol=1e-5, atol=1e-6)
+    if not share_params:
+        assert len({float(weight[0, 0]) for weight in module.params["0", "weight"].data}) == 4
 
 
 def test_images_of_one_agent_after_the_other() -> None:

@@ -1,10 +1,11 @@
 """NoisyLinear: its formula, and when there is noise."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import each_case
 
 from lite import nn
 
@@ -20,18 +21,16 @@ def noisy_of(layer: nn.NoisyLinear) -> np.ndarray:
     return X @ weight.T + layer.bias_mu + layer.bias_sigma * layer.bias_epsilon
 
 
-def test_when_there_is_noise() -> None:
-    for kind, training, use in itertools.product(
-        ["random", "mode", None], [False, True], [True, False, None]
-    ):
-        with noting(kind, training, use):
-            layer = nn.NoisyLinear(3, 2, use_exploration_type=use, rng=0).train(training)
-            with nn.set_interaction_type(kind):
-                got = layer(X)
-            noisy = training if use is False else kind == "random"
-            np.testing.assert_allclose(
-                got, noisy_of(layer) if noisy else mean_of(layer), rtol=1e-5, atol=1e-6
-            )
+@each_case(
+    ("kind", "training", "use"),
+    itertools.product(["random", "mode", None], [False, True], [True, False, None]),
+)
+def test_when_there_is_noise(kind: Any, training: Any, use: Any) -> None:
+    layer = nn.NoisyLinear(3, 2, use_exploration_type=use, rng=0).train(training)
+    with nn.set_interaction_type(kind):
+        got = layer(X)
+    noisy = training if use is False else kind == "random"
+    np.testing.assert_allclose(got, noisy_of(layer) if noisy else mean_of(layer), rtol=1e-5, atol=1e-6)
 
 
 def test_noise_stays_until_it_is_reset() -> None:

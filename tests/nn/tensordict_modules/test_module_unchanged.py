@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting, raises
+from helpers.cases import each_case, raises
 from helpers.unchanged import F32, Hit, fail
 
 from lite import TensorDict, nn
@@ -39,22 +39,21 @@ CALLS: dict[str, tuple[Any, type[Exception], str]] = {
 }  # fmt: skip
 
 
-def test_tensordicts() -> None:
-    for name, hooked_too in itertools.product(CALLS, [False, True]):
-        with noting(name, hooked_too):
-            call, error, match = CALLS[name]
-            td = TensorDict({"x": np.ones(3, F32), "n": {"k": np.ones((3, 2))}}, [3])
-            before = [(key, value) for key, value in td.items(True, True)]
-            if hooked_too and isinstance(call, nn.Module):  # the long way
-                with call.register_forward_hook(lambda *args: None), pytest.raises(error, match=match):
-                    call(td)
-            else:
-                raises(error, match, call, td)
-            after = list(td.items(True, True))
-            assert [key for key, _ in after] == [key for key, _ in before]
-            assert all(a is b for (_, a), (_, b) in zip(after, before, strict=True))
-            np.testing.assert_array_equal(td["x"], np.ones(3, F32))
-            assert td.batch_size == (3,)
+@each_case(("name", "hooked_too"), itertools.product(CALLS, [False, True]))
+def test_tensordicts(name: Any, hooked_too: Any) -> None:
+    call, error, match = CALLS[name]
+    td = TensorDict({"x": np.ones(3, F32), "n": {"k": np.ones((3, 2))}}, [3])
+    before = [(key, value) for key, value in td.items(True, True)]
+    if hooked_too and isinstance(call, nn.Module):  # the long way
+        with call.register_forward_hook(lambda *args: None), pytest.raises(error, match=match):
+            call(td)
+    else:
+        raises(error, match, call, td)
+    after = list(td.items(True, True))
+    assert [key for key, _ in after] == [key for key, _ in before]
+    assert all(a is b for (_, a), (_, b) in zip(after, before, strict=True))
+    np.testing.assert_array_equal(td["x"], np.ones(3, F32))
+    assert td.batch_size == (3,)
 
 
 @each_case("keys", [("q",), ("y", "q"), (["y"],)])

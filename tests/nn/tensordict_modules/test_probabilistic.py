@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting, raises
+from helpers.cases import each_case, raises
 
 from lite import NonTensorData, TensorDict
 from lite.nn import (
@@ -109,26 +109,26 @@ def test_estimated_means_are_drawn_with_the_generator() -> None:
     )
 
 
-def test_a_seed_in_an_entry_is_replaced() -> None:
-    for key, seed in itertools.product(
-        ["seed", ("rng", "seed")], [np.array(5), np.array([5], np.int32), NonTensorData(5)]
-    ):
-        with noting(key, seed):
-            module = normal(generator=key)
-            td = params()
-            td.set(key, seed)
-            first = module(td)["x"]
-            np.testing.assert_array_equal(first, Normal(np.zeros(3), 1.0).sample(rng=5))
-            following = td.get(key)
-            assert type(following) is type(seed)
-            if isinstance(seed, np.ndarray):
-                assert (following.shape, following.dtype) == (seed.shape, np.int64)
-            second = module(td)["x"]
-            assert not np.array_equal(first, second)
-            again = params()
-            again.set(key, seed)
-            np.testing.assert_array_equal(module(again)["x"], first)
-            np.testing.assert_array_equal(module(again)["x"], second)
+@each_case(
+    ("key", "seed"),
+    itertools.product(["seed", ("rng", "seed")], [np.array(5), np.array([5], np.int32), NonTensorData(5)]),
+)
+def test_a_seed_in_an_entry_is_replaced(key: Any, seed: Any) -> None:
+    module = normal(generator=key)
+    td = params()
+    td.set(key, seed)
+    first = module(td)["x"]
+    np.testing.assert_array_equal(first, Normal(np.zeros(3), 1.0).sample(rng=5))
+    following = td.get(key)
+    assert type(following) is type(seed)
+    if isinstance(seed, np.ndarray):
+        assert (following.shape, following.dtype) == (seed.shape, np.int64)
+    second = module(td)["x"]
+    assert not np.array_equal(first, second)
+    again = params()
+    again.set(key, seed)
+    np.testing.assert_array_equal(module(again)["x"], first)
+    np.testing.assert_array_equal(module(again)["x"], second)
 
 
 def test_a_seed_in_an_entry_is_kept_where_nothing_is_drawn() -> None:

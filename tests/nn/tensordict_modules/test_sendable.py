@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import each_case
 
 from lite import TensorDict
 from lite.nn import TensorDictModule, TensorDictSequential, WrapModule
@@ -64,13 +64,15 @@ def lambdas(function: Any, copied: Any) -> None:
         assert other.__dict__.keys() == module.__dict__.keys()
 
 
-def test_lambdas() -> None:
-    for function, copied in itertools.product(
+@each_case(
+    ("function", "copied"),
+    itertools.product(
         [lambda x: x + 1, functools.partial(lambda a, x: a + x, 1), Scale((lambda: 2.0)())],
         [copy.copy, copy.deepcopy, sent],
-    ):
-        with noting(function, copied):
-            lambdas(function, copied)
+    ),
+)
+def test_lambdas(function: Any, copied: Any) -> None:
+    lambdas(function, copied)
 
 
 def test_copies_keep_the_function() -> None:

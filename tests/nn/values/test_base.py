@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting, raises
+from helpers.cases import each_case, noting, raises
 from helpers.rollouts import Counted, rollout, with_values
 
 from lite import TensorDict, default_dtype
@@ -23,137 +23,128 @@ MAKE = {
 }
 
 
-def test_keys():
-    for name, make in MAKE.items():
-        with noting(name):
-            module = make(value_network=Counted().module)
-            assert module.in_keys == [
-                "obs", ("next", "reward"), ("next", "done"), ("next", "terminated"), ("next", "obs"),
-            ]  # fmt: skip
-            assert module.out_keys == ["advantage", "value_target"]
-            assert module.tensor_keys.value == "state_value"
-            assert module.tensor_keys.sample_log_prob == "action_log_prob"
-            module.set_keys(advantage=("a", ("gain",)), value_target="goal", reward=("agents", "r"))
-            module.set_keys(done="d")
-            assert module.out_keys == [("a", "gain"), "goal"]
-            assert module.in_keys[1:3] == [("next", "agents", "r"), ("next", "d")]
-            with set_composite_lp_aggregate(True):
-                assert make(value_network=None).tensor_keys.sample_log_prob == "sample_log_prob"
-            assert make(value_network=None).in_keys == []
-            assert make(value_network=None, group_key="task").in_keys == ["task"]
+@each_case(("name", "make"), MAKE.items())
+def test_keys(name, make):
+    module = make(value_network=Counted().module)
+    assert module.in_keys == [
+        "obs", ("next", "reward"), ("next", "done"), ("next", "terminated"), ("next", "obs"),
+    ]  # fmt: skip
+    assert module.out_keys == ["advantage", "value_target"]
+    assert module.tensor_keys.value == "state_value"
+    assert module.tensor_keys.sample_log_prob == "action_log_prob"
+    module.set_keys(advantage=("a", ("gain",)), value_target="goal", reward=("agents", "r"))
+    module.set_keys(done="d")
+    assert module.out_keys == [("a", "gain"), "goal"]
+    assert module.in_keys[1:3] == [("next", "agents", "r"), ("next", "d")]
+    with set_composite_lp_aggregate(True):
+        assert make(value_network=None).tensor_keys.sample_log_prob == "sample_log_prob"
+    assert make(value_network=None).in_keys == []
+    assert make(value_network=None, group_key="task").in_keys == ["task"]
 
 
-def test_keys_that_are_none():
-    for name, make in MAKE.items():
-        with noting(name):
-            module = make(value_network=Counted().module)
-            raises(KeyError, "'adv' is not a key of", module.set_keys, adv="x")
-            for wrong in (None, 3):
-                raises(ValueError, "a key must be a string or a tuple", module.set_keys, advantage=wrong)
-            raises(KeyError, "the value network writes", module.set_keys, value="other")
-            assert module.out_keys == ["advantage", "value_target"]
-            make(value_network=None).set_keys(value="other")
+@each_case(("name", "make"), MAKE.items())
+def test_keys_that_are_none(name, make):
+    module = make(value_network=Counted().module)
+    raises(KeyError, "'adv' is not a key of", module.set_keys, adv="x")
+    for wrong in (None, 3):
+        raises(ValueError, "a key must be a string or a tuple", module.set_keys, advantage=wrong)
+    raises(KeyError, "the value network writes", module.set_keys, value="other")
+    assert module.out_keys == ["advantage", "value_target"]
+    make(value_network=None).set_keys(value="other")
 
 
-def test_entries_go_where_the_keys_say():
-    for name, make in MAKE.items():
-        with noting(name):
-            td = with_values(rollout((3, 6)))
-            expected = make(value_network=None)(td.clone())
-            moved = td.clone()
-            for old, new in [
-                ("state_value", "v"),
-                (("next", "state_value"), ("next", "v")),
-                (("next", "reward"), ("next", "agents", "reward")),
-                (("next", "done"), ("next", "d")),
-                (("next", "terminated"), ("next", "t")),
-            ]:
-                moved.rename_key_(old, new)
-            module = make(value_network=None)
-            module.set_keys(
-                value="v", reward=("agents", "reward"), done="d", terminated="t", advantage=("a", "gain")
-            )
-            assert module(moved) is moved
-            np.testing.assert_array_equal(moved["a", "gain"], expected["advantage"])
-            np.testing.assert_array_equal(moved["value_target"], expected["value_target"])
+@each_case(("name", "make"), MAKE.items())
+def test_entries_go_where_the_keys_say(name, make):
+    td = with_values(rollout((3, 6)))
+    expected = make(value_network=None)(td.clone())
+    moved = td.clone()
+    for old, new in [
+        ("state_value", "v"),
+        (("next", "state_value"), ("next", "v")),
+        (("next", "reward"), ("next", "agents", "reward")),
+        (("next", "done"), ("next", "d")),
+        (("next", "terminated"), ("next", "t")),
+    ]:
+        moved.rename_key_(old, new)
+    module = make(value_network=None)
+    module.set_keys(value="v", reward=("agents", "reward"), done="d", terminated="t", advantage=("a", "gain"))
+    assert module(moved) is moved
+    np.testing.assert_array_equal(moved["a", "gain"], expected["advantage"])
+    np.testing.assert_array_equal(moved["value_target"], expected["value_target"])
 
 
-def test_in_a_sequence_and_copied():
-    for name, make in MAKE.items():
-        with noting(name):
-            net, td = Counted(), with_values(rollout((2, 6)))
-            expected = make(value_network=None)(td.clone())["advantage"]
-            module = make(value_network=None)
-            for copied in (
-                TensorDictSequential(module),
-                copy.deepcopy(module),
-                pickle.loads(pickle.dumps(module)),
-            ):
-                np.testing.assert_array_equal(copied(td.clone())["advantage"], expected)
-            assert "value_network" not in dict(make(value_network=net.module).named_modules())
+@each_case(("name", "make"), MAKE.items())
+def test_in_a_sequence_and_copied(name, make):
+    net, td = Counted(), with_values(rollout((2, 6)))
+    expected = make(value_network=None)(td.clone())["advantage"]
+    module = make(value_network=None)
+    for copied in (
+        TensorDictSequential(module),
+        copy.deepcopy(module),
+        pickle.loads(pickle.dumps(module)),
+    ):
+        np.testing.assert_array_equal(copied(td.clone())["advantage"], expected)
+    assert "value_network" not in dict(make(value_network=net.module).named_modules())
 
 
-def test_factors_are_buffers_of_the_default_type():
-    for name, make in MAKE.items():
-        with noting(name):
-            module = make(value_network=None)
-            assert module.state_dict()["gamma"] == np.float32(0.9)
-            assert module.gamma.dtype == np.float32
-            with default_dtype(np.float64):
-                assert make(value_network=None).gamma.dtype == np.float64
-            module.load_state_dict({name: np.float32(0.5) for name in module.state_dict()})
-            td = with_values(rollout((2, 6)))
-            assert not np.allclose(module(td.clone())["advantage"], make(value_network=None)(td)["advantage"])
+@each_case(("name", "make"), MAKE.items())
+def test_factors_are_buffers_of_the_default_type(name, make):
+    module = make(value_network=None)
+    assert module.state_dict()["gamma"] == np.float32(0.9)
+    assert module.gamma.dtype == np.float32
+    with default_dtype(np.float64):
+        assert make(value_network=None).gamma.dtype == np.float64
+    module.load_state_dict({name: np.float32(0.5) for name in module.state_dict()})
+    td = with_values(rollout((2, 6)))
+    assert not np.allclose(module(td.clone())["advantage"], make(value_network=None)(td)["advantage"])
 
 
-def test_options_that_are_refused():
-    for name, make in MAKE.items():
-        with noting(name):
-            for options, error, message in [
-                ({"advantage_key": "a"}, RuntimeError, r"set_keys\(advantage='a'\)"),
-                ({"value_target_key": "a"}, RuntimeError, r"set_keys\(value_target='a'\)"),
-                ({"value_key": "a"}, RuntimeError, r"set_keys\(value='a'\)"),
-                ({"device": "cuda"}, ValueError, "device must be 'cpu'"),
-                ({"shifted": "legacy"}, ValueError, "shifted must be True or False"),
-                ({"shifted_budget": 0}, ValueError, "shifted_budget must be at least 1"),
-                ({"value_chunk_size": 0}, ValueError, "value_chunk_size must be at least 1"),
-                ({"num_chunks": True}, TypeError, "num_chunks must be an integer"),
-                ({"value_chunk_dim": 1.0}, TypeError, "value_chunk_dim must be an integer"),
-                ({"num_chunks": 2, "num_chunk": 3}, ValueError, "num_chunks and num_chunk are the same"),
-                ({"num_chunks": 2, "value_chunk_size": 3}, ValueError, "not both"),
-                ({"unknown": 2}, TypeError, "unknown"),
-            ]:
-                with noting(options, error, message), pytest.raises(error, match=message):
-                    make(value_network=None, **options)
+@each_case(("name", "make"), MAKE.items())
+def test_options_that_are_refused(name, make):
+    for options, error, message in [
+        ({"advantage_key": "a"}, RuntimeError, r"set_keys\(advantage='a'\)"),
+        ({"value_target_key": "a"}, RuntimeError, r"set_keys\(value_target='a'\)"),
+        ({"value_key": "a"}, RuntimeError, r"set_keys\(value='a'\)"),
+        ({"device": "cuda"}, ValueError, "device must be 'cpu'"),
+        ({"shifted": "legacy"}, ValueError, "shifted must be True or False"),
+        ({"shifted_budget": 0}, ValueError, "shifted_budget must be at least 1"),
+        ({"value_chunk_size": 0}, ValueError, "value_chunk_size must be at least 1"),
+        ({"num_chunks": True}, TypeError, "num_chunks must be an integer"),
+        ({"value_chunk_dim": 1.0}, TypeError, "value_chunk_dim must be an integer"),
+        ({"num_chunks": 2, "num_chunk": 3}, ValueError, "num_chunks and num_chunk are the same"),
+        ({"num_chunks": 2, "value_chunk_size": 3}, ValueError, "not both"),
+        ({"unknown": 2}, TypeError, "unknown"),
+    ]:
+        with noting(options, error, message), pytest.raises(error, match=message):
+            make(value_network=None, **options)
 
 
-def test_errors_leave_the_tensordict_as_it_was():
-    for name, make in MAKE.items():
-        with noting(name):
-            td = with_values(rollout((2, 6)))
-            module = make(value_network=None)
-            cases = [
-                (td.exclude(("next", "reward")), KeyError, "reward"),
-                (td.exclude(("next", "done")), KeyError, "done"),
-                (td.exclude("state_value"), ValueError, "no values under 'state_value'"),
-                (
-                    td.exclude(("next", "state_value")),
-                    ValueError,
-                    r"no values under \('next', 'state_value'\)",
-                ),
-                (td.clone().set(("next", "reward"), np.zeros((2, 6))), RuntimeError, "one shape"),
-                (td.clone().set(("next", "done"), np.zeros((2, 6, 2), bool)), RuntimeError, "one shape"),
-                (td.clone().set("state_value", np.zeros((2, 6))), RuntimeError, "one shape"),
-                (td.clone().set(("next", "terminated"), np.zeros((2, 6, 1))), TypeError, "must be boolean"),
-                (TensorDict({}), RuntimeError, "with a batch dimension"),
-            ]
-            for bad, error, message in cases:
-                before = {key: bad.get(key).copy() for key in bad.keys(True, True)}
-                raises(error, message, module, bad)
-                assert set(bad.keys(True, True)) == set(before)
-                for key, array in before.items():
-                    np.testing.assert_array_equal(bad.get(key), array)
-            raises(TypeError, "needs a TensorDict, got dict", module.value_estimate, {})
+@each_case(("name", "make"), MAKE.items())
+def test_errors_leave_the_tensordict_as_it_was(name, make):
+    td = with_values(rollout((2, 6)))
+    module = make(value_network=None)
+    cases = [
+        (td.exclude(("next", "reward")), KeyError, "reward"),
+        (td.exclude(("next", "done")), KeyError, "done"),
+        (td.exclude("state_value"), ValueError, "no values under 'state_value'"),
+        (
+            td.exclude(("next", "state_value")),
+            ValueError,
+            r"no values under \('next', 'state_value'\)",
+        ),
+        (td.clone().set(("next", "reward"), np.zeros((2, 6))), RuntimeError, "one shape"),
+        (td.clone().set(("next", "done"), np.zeros((2, 6, 2), bool)), RuntimeError, "one shape"),
+        (td.clone().set("state_value", np.zeros((2, 6))), RuntimeError, "one shape"),
+        (td.clone().set(("next", "terminated"), np.zeros((2, 6, 1))), TypeError, "must be boolean"),
+        (TensorDict({}), RuntimeError, "with a batch dimension"),
+    ]
+    for bad, error, message in cases:
+        before = {key: bad.get(key).copy() for key in bad.keys(True, True)}
+        raises(error, message, module, bad)
+        assert set(bad.keys(True, True)) == set(before)
+        for key, array in before.items():
+            np.testing.assert_array_equal(bad.get(key), array)
+    raises(TypeError, "needs a TensorDict, got dict", module.value_estimate, {})
 
 
 class Fixed(AdvantageEstimator):

@@ -2,7 +2,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import each_case
 from helpers.rollouts import Counted, rollout, with_values
 
 from lite import TensorDict
@@ -80,28 +80,25 @@ def agents(shared: bool) -> TensorDict:
     return TensorDict({"state_value": rng.normal(size=(2, 6, 3, 1)), "next": following}, batch_size=[2, 6])
 
 
-def test_agents():
-    for shared, average_gae in itertools.product([True, False], [True, False]):
-        with noting(shared, average_gae):
-            td = agents(shared)
-            td["task"] = np.array([[0], [1]]) * np.ones((2, 6), int)
-            td["steps_to_next_obs"] = np.ones(td["next", "reward"].shape, int)
-            options = {"gamma": 0.9, "lmbda": 0.8, "value_network": None, "average_gae": average_gae}
-            out = MultiAgentGAE(**options)(td.clone())
-            grouped = MultiAgentGAE(**options, group_key="task")(td.clone())
-            for agent in range(3):
-                own = td.clone()
-                for key in ("state_value", ("next", "state_value")):
-                    own[key] = own[key][:, :, agent]
-                if not shared:
-                    for key in ("reward", "done", "terminated"):
-                        own["next", key] = own["next", key][:, :, agent]
-                    own["steps_to_next_obs"] = own["steps_to_next_obs"][:, :, agent]
-                np.testing.assert_allclose(
-                    out["advantage"][:, :, agent], GAE(**options)(own)["advantage"], rtol=1e-6
-                )
-                alone = GAE(**options, group_key="task")(own)["advantage"]
-                np.testing.assert_allclose(grouped["advantage"][:, :, agent], alone, rtol=1e-6)
+@each_case(("shared", "average_gae"), itertools.product([True, False], [True, False]))
+def test_agents(shared, average_gae):
+    td = agents(shared)
+    td["task"] = np.array([[0], [1]]) * np.ones((2, 6), int)
+    td["steps_to_next_obs"] = np.ones(td["next", "reward"].shape, int)
+    options = {"gamma": 0.9, "lmbda": 0.8, "value_network": None, "average_gae": average_gae}
+    out = MultiAgentGAE(**options)(td.clone())
+    grouped = MultiAgentGAE(**options, group_key="task")(td.clone())
+    for agent in range(3):
+        own = td.clone()
+        for key in ("state_value", ("next", "state_value")):
+            own[key] = own[key][:, :, agent]
+        if not shared:
+            for key in ("reward", "done", "terminated"):
+                own["next", key] = own["next", key][:, :, agent]
+            own["steps_to_next_obs"] = own["steps_to_next_obs"][:, :, agent]
+        np.testing.assert_allclose(out["advantage"][:, :, agent], GAE(**options)(own)["advantage"], rtol=1e-6)
+        alone = GAE(**options, group_key="task")(own)["advantage"]
+        np.testing.assert_allclose(grouped["advantage"][:, :, agent], alone, rtol=1e-6)
 
 
 def test_rewards_that_are_neither_the_agents_nor_the_teams():

@@ -5,7 +5,7 @@ import itertools
 import gymnasium
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import each_case
 
 from lite.data import GAE, Collector, MultiStep, TD0Estimator
 from lite.nn import TensorDictModule
@@ -39,28 +39,25 @@ def value():
     return TensorDictModule(lambda obs: 10 * obs, ["observation"], ["state_value"])
 
 
-def test_targets_at_ends_and_cuts():
-    for mode, shifted in itertools.product(["NEXT_STEP", "SAME_STEP", "DISABLED"], [False, True]):
-        with noting(mode, shifted):
-            env = vector.SyncVectorEnv(
-                [lambda: Counter(False), lambda: Counter(True)], autoreset_mode=vector.AutoresetMode[mode]
-            )
-            collector = Collector(env, frames_per_batch=24, total_frames=48, seed=0)
-            for td in collector:
-                options = {"shifted": True, "shifted_budget": 12} if shifted else {}
-                out = TD0Estimator(gamma=0.5, value_network=value(), **options)(td.clone())
-                count = td["next", "observation"][..., 0]
-                expected = np.where(td["next", "terminated"][..., 0], 1.0, 1 + 0.5 * 10 * count)
-                np.testing.assert_allclose(out["value_target"][..., 0], expected)
-                cut = td["next", "done"][..., 0] & ~td["next", "terminated"][..., 0]
-                assert (count[cut] == LIMIT).all()
-                assert cut[0].any()
-                assert td["next", "terminated"][1].any()
-                advantage = GAE(gamma=0.5, lmbda=1.0, value_network=value(), **options)(td.clone())[
-                    "advantage"
-                ]
-                # From the last step of an episode that was cut off: 1 + 0.5 * 10 * 4 less 10 * 3.
-                np.testing.assert_allclose(advantage[..., 0][cut], 1 + 20 - 30)
+@each_case(("mode", "shifted"), itertools.product(["NEXT_STEP", "SAME_STEP", "DISABLED"], [False, True]))
+def test_targets_at_ends_and_cuts(mode, shifted):
+    env = vector.SyncVectorEnv(
+        [lambda: Counter(False), lambda: Counter(True)], autoreset_mode=vector.AutoresetMode[mode]
+    )
+    collector = Collector(env, frames_per_batch=24, total_frames=48, seed=0)
+    for td in collector:
+        options = {"shifted": True, "shifted_budget": 12} if shifted else {}
+        out = TD0Estimator(gamma=0.5, value_network=value(), **options)(td.clone())
+        count = td["next", "observation"][..., 0]
+        expected = np.where(td["next", "terminated"][..., 0], 1.0, 1 + 0.5 * 10 * count)
+        np.testing.assert_allclose(out["value_target"][..., 0], expected)
+        cut = td["next", "done"][..., 0] & ~td["next", "terminated"][..., 0]
+        assert (count[cut] == LIMIT).all()
+        assert cut[0].any()
+        assert td["next", "terminated"][1].any()
+        advantage = GAE(gamma=0.5, lmbda=1.0, value_network=value(), **options)(td.clone())["advantage"]
+        # From the last step of an episode that was cut off: 1 + 0.5 * 10 * 4 less 10 * 3.
+        np.testing.assert_allclose(advantage[..., 0][cut], 1 + 20 - 30)
 
 
 def test_after_multistep():

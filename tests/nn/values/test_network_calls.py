@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting, raises
+from helpers.cases import each_case, raises
 from helpers.rollouts import Counted, rollout
 
 from lite import TensorDict
@@ -170,10 +170,9 @@ def one_call_gives_what_two_give(batch, more):
     np.testing.assert_allclose(out["advantage"], expected["advantage"], rtol=1e-5, atol=1e-5)
 
 
-def test_one_call_gives_what_two_give():
-    for batch, more in itertools.product([(9,), (3, 9), (2, 2, 9)], [(), (1,)]):
-        with noting(batch, more):
-            one_call_gives_what_two_give(batch, more)
+@each_case(("batch", "more"), itertools.product([(9,), (3, 9), (2, 2, 9)], [(), (1,)]))
+def test_one_call_gives_what_two_give(batch, more):
+    one_call_gives_what_two_give(batch, more)
 
 
 def test_one_call_of_agents_of_whom_one_terminated_before_the_episode_was_cut_off():

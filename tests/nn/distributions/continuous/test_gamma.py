@@ -1,22 +1,22 @@
 """Gamma, exponential and chi-square distributions: densities, moments, ends, errors."""
 
 import itertools
+from typing import Any
 
 import numpy as np
-from helpers.cases import each_case, noting, raises
+from helpers.cases import each_case, raises
 from helpers.densities import check_density, check_outside, check_quantiles, check_slope
 
 from lite.nn import distributions as d
 
 
-def test_gamma() -> None:
-    for shape, rate in itertools.product([0.4, 1.0, 3.5, 80.0], [0.2, 3.0]):
-        with noting(shape, rate):
-            dist = d.Gamma(np.float64(shape), rate)
-            check_density(dist) if shape >= 1 else check_moments(dist)
-            check_slope(dist, dist.mean * np.array([0.1, 0.9, 1.5]))
-            check_outside(dist, [-1.0, -1e-300])
-            np.testing.assert_array_equal(dist.cdf(np.array([-1.0, 0.0, np.inf])), [0, 0, 1])
+@each_case(("shape", "rate"), itertools.product([0.4, 1.0, 3.5, 80.0], [0.2, 3.0]))
+def test_gamma(shape: Any, rate: Any) -> None:
+    dist = d.Gamma(np.float64(shape), rate)
+    check_density(dist) if shape >= 1 else check_moments(dist)
+    check_slope(dist, dist.mean * np.array([0.1, 0.9, 1.5]))
+    check_outside(dist, [-1.0, -1e-300])
+    np.testing.assert_array_equal(dist.cdf(np.array([-1.0, 0.0, np.inf])), [0, 0, 1])
 
 
 def check_moments(dist: d.Gamma) -> None:

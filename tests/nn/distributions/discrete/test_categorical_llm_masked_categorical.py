@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting, raises
+from helpers.cases import each_case, raises
 
 from lite.nn.distributions import LLMMaskedCategorical
 
@@ -45,30 +45,27 @@ def test_a_mask_of_positions(batch: tuple[int, ...]) -> None:
     assert dist.logits is logits
 
 
-def test_a_mask_of_tokens() -> None:
-    for batch, dtype in itertools.product([(), (2,), (2, 3)], [np.float32, np.float64]):
-        with noting(batch, dtype):
-            logits = logits_of(*batch, 3, 6, dtype=dtype)
-            mask = RNG.random((*batch, 3, 6)) < 0.6
-            mask[..., 0, :] = True
-            mask[..., 1, :] = False
-            mask[..., 2, 0] = True
-            dist = LLMMaskedCategorical(logits, mask)
-            assert not dist.position_level_masking
-            table = softmax(np.where(mask | ~mask.any(-1, keepdims=True), logits, -1e9))
-            somewhere = mask.any(-1)
-            for token in range(6):
-                got = dist.log_prob(np.full((*batch, 3), token))
-                np.testing.assert_allclose(got[..., 1], -np.log(6), rtol=1e-6)  # where nothing can be drawn
-                can = mask[..., token]
-                np.testing.assert_allclose(got[can], np.log(table[..., token][can]), rtol=1e-5, atol=1e-6)
-                assert (got[somewhere & ~can] == np.finfo(dtype).min).all()
-            np.testing.assert_array_equal(dist.mode, np.where(mask, logits, -np.inf).argmax(-1))
-            plogp = np.where(mask, table * np.log(np.where(mask, table, 1)), 0)
-            np.testing.assert_allclose(
-                dist.entropy(), np.where(somewhere, -plogp.sum(-1), 0), rtol=1e-5, atol=1e-6
-            )
-            assert (dist.entropy()[..., 1] == 0).all()
+@each_case(("batch", "dtype"), itertools.product([(), (2,), (2, 3)], [np.float32, np.float64]))
+def test_a_mask_of_tokens(batch: Any, dtype: Any) -> None:
+    logits = logits_of(*batch, 3, 6, dtype=dtype)
+    mask = RNG.random((*batch, 3, 6)) < 0.6
+    mask[..., 0, :] = True
+    mask[..., 1, :] = False
+    mask[..., 2, 0] = True
+    dist = LLMMaskedCategorical(logits, mask)
+    assert not dist.position_level_masking
+    table = softmax(np.where(mask | ~mask.any(-1, keepdims=True), logits, -1e9))
+    somewhere = mask.any(-1)
+    for token in range(6):
+        got = dist.log_prob(np.full((*batch, 3), token))
+        np.testing.assert_allclose(got[..., 1], -np.log(6), rtol=1e-6)  # where nothing can be drawn
+        can = mask[..., token]
+        np.testing.assert_allclose(got[can], np.log(table[..., token][can]), rtol=1e-5, atol=1e-6)
+        assert (got[somewhere & ~can] == np.finfo(dtype).min).all()
+    np.testing.assert_array_equal(dist.mode, np.where(mask, logits, -np.inf).argmax(-1))
+    plogp = np.where(mask, table * np.log(np.where(mask, table, 1)), 0)
+    np.testing.assert_allclose(dist.entropy(), np.where(somewhere, -plogp.sum(-1), 0), rtol=1e-5, atol=1e-6)
+    assert (dist.entropy()[..., 1] == 0).all()
 
 
 def test_samples_respect_a_mask_of_tokens() -> None:

@@ -60,32 +60,27 @@ def pairs(layout: str) -> Any:
     return TensorDict(chosen=td, rejected=rejected, batch_size=[3])
 
 
-def test_by_hand() -> None:
-    for written, layout in (("left", "ragged"), ("ragged", "left"), ("left", "generated")):
-        with noting(written, layout):
-            actor, td = Scorer(written), pairs(layout)
-            sums = np.array(
-                [actor.of_row(np.array(ids))[n:].sum() for ids, n in zip(ROWS, PROMPTS, strict=True)]
-            )
-            others = np.array([row[n:].sum() for row, n in zip(REFERENCE, PROMPTS, strict=True)])
-            lengths = np.array([len(ids) - n for ids, n in zip(ROWS, PROMPTS, strict=True)])
-            given = sums, sums[ORDER], others, others[ORDER]
-            for options in (
-                {"beta": 0.5},
-                {"loss_type": "ipo"},
-                {"reference_free": True, "loss_type": "hinge"},
-            ):
-                loss = DPOLoss(actor, **options)
-                loss.set_keys(ref_log_probs="ref_log_probs")
-                out = loss(td)
-                assert loss.in_keys == [loss.tensor_keys.chosen, loss.tensor_keys.rejected]
-                assert isinstance(out, DPOLossOutput)
-                expected = dpo_loss(
-                    *given, chosen_lengths=lengths, rejected_lengths=lengths[ORDER], **options
-                )
-                assert set(loss.out_keys) == set(expected.keys())
-                for key, value in expected.items():
-                    np.testing.assert_allclose(out.get(key), value, err_msg=key, atol=1e-12)
+@each_case(("written", "layout"), (("left", "ragged"), ("ragged", "left"), ("left", "generated")))
+def test_by_hand(written: Any, layout: Any) -> None:
+    actor, td = Scorer(written), pairs(layout)
+    sums = np.array([actor.of_row(np.array(ids))[n:].sum() for ids, n in zip(ROWS, PROMPTS, strict=True)])
+    others = np.array([row[n:].sum() for row, n in zip(REFERENCE, PROMPTS, strict=True)])
+    lengths = np.array([len(ids) - n for ids, n in zip(ROWS, PROMPTS, strict=True)])
+    given = sums, sums[ORDER], others, others[ORDER]
+    for options in (
+        {"beta": 0.5},
+        {"loss_type": "ipo"},
+        {"reference_free": True, "loss_type": "hinge"},
+    ):
+        loss = DPOLoss(actor, **options)
+        loss.set_keys(ref_log_probs="ref_log_probs")
+        out = loss(td)
+        assert loss.in_keys == [loss.tensor_keys.chosen, loss.tensor_keys.rejected]
+        assert isinstance(out, DPOLossOutput)
+        expected = dpo_loss(*given, chosen_lengths=lengths, rejected_lengths=lengths[ORDER], **options)
+        assert set(loss.out_keys) == set(expected.keys())
+        for key, value in expected.items():
+            np.testing.assert_allclose(out.get(key), value, err_msg=key, atol=1e-12)
 
 
 def test_the_default_loss() -> None:

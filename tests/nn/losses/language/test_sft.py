@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting, raises
+from helpers.cases import each_case, raises
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch
 
 from lite import TensorClass, TensorDict, lazy_stack
@@ -40,37 +40,36 @@ def log_probs_of_responses() -> list[Any]:
     return [actor.of_row(np.array(ids))[start:] for ids, start in zip(ROWS, PROMPTS, strict=True)]
 
 
-def test_by_hand() -> None:
-    for written, layout in (("left", "ragged"), ("ragged", "left"), ("left", "generated")):
-        with noting(written, layout):
-            td = batch(layout, reference=REFERENCE)
-            rows, others = (
-                log_probs_of_responses(),
-                [ref[n:] for ref, n in zip(REFERENCE, PROMPTS, strict=True)],
-            )
-            sums, means = ([f(row) for row in rows] for f in (np.sum, np.mean))
-            cases: list[tuple[dict[str, Any], Any]] = [
-                ({}, -np.mean(means)),
-                ({"normalize_by_seq_length": False, "reduction": "sum"}, -np.sum(sums)),
-                ({"reduction": "none"}, -np.array(means)),
-                (
-                    {"loss_function": "minor_sft", "beta": 0.5},
-                    np.log1p(np.exp(-0.5 * (np.array(means) - [row.mean() for row in others]))).mean(),
-                ),
-            ]
-            for options, expected in cases:
-                loss = SFTLoss(Scorer(written), **options)
-                loss.set_keys(ref_log_prob="reference")
-                np.testing.assert_allclose(loss(td).loss_sft, expected)
-            loss = SFTLoss(Scorer(written), kl_to_ref_coeff=0.5)
-            loss.set_keys(ref_log_prob="reference")
-            assert [key if isinstance(key, str) else key[-1] for key in loss.in_keys][1:] == ["reference"]
-            assert len(SFTLoss(Scorer(written)).in_keys) == 1
-            out = loss(td)
-            d = np.concatenate(others) - np.concatenate(rows)
-            np.testing.assert_allclose(
-                [out.kl_to_ref, out.loss_kl_to_ref], (np.exp(d) - 1 - d).mean() * np.array([1, 0.5])
-            )
+@each_case(("written", "layout"), (("left", "ragged"), ("ragged", "left"), ("left", "generated")))
+def test_by_hand(written: Any, layout: Any) -> None:
+    td = batch(layout, reference=REFERENCE)
+    rows, others = (
+        log_probs_of_responses(),
+        [ref[n:] for ref, n in zip(REFERENCE, PROMPTS, strict=True)],
+    )
+    sums, means = ([f(row) for row in rows] for f in (np.sum, np.mean))
+    cases: list[tuple[dict[str, Any], Any]] = [
+        ({}, -np.mean(means)),
+        ({"normalize_by_seq_length": False, "reduction": "sum"}, -np.sum(sums)),
+        ({"reduction": "none"}, -np.array(means)),
+        (
+            {"loss_function": "minor_sft", "beta": 0.5},
+            np.log1p(np.exp(-0.5 * (np.array(means) - [row.mean() for row in others]))).mean(),
+        ),
+    ]
+    for options, expected in cases:
+        loss = SFTLoss(Scorer(written), **options)
+        loss.set_keys(ref_log_prob="reference")
+        np.testing.assert_allclose(loss(td).loss_sft, expected)
+    loss = SFTLoss(Scorer(written), kl_to_ref_coeff=0.5)
+    loss.set_keys(ref_log_prob="reference")
+    assert [key if isinstance(key, str) else key[-1] for key in loss.in_keys][1:] == ["reference"]
+    assert len(SFTLoss(Scorer(written)).in_keys) == 1
+    out = loss(td)
+    d = np.concatenate(others) - np.concatenate(rows)
+    np.testing.assert_allclose(
+        [out.kl_to_ref, out.loss_kl_to_ref], (np.exp(d) - 1 - d).mean() * np.array([1, 0.5])
+    )
 
 
 def test_without_a_mask_the_prompt_does_not_count() -> None:

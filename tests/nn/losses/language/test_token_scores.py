@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import noting
+from helpers.cases import each_case
 from helpers.nn.token_actors import PROMPTS, ROWS, Scorer, batch, padded
 
 from lite import NonTensorStack, TensorDict, nn, value_and_grad
@@ -48,13 +48,15 @@ def check_layouts(layout: str, written: str, strategy: str) -> None:
         np.testing.assert_allclose(slope, wanted, rtol=1e-7, atol=1e-12)
 
 
-def test_layouts() -> None:
-    for strategy, written, layout in (
+@each_case(
+    ("strategy", "written", "layout"),
+    (
         *(("sft", "same", "left"), ("rlhf", "left", "ragged"), ("generic", "ragged", "generated")),
         *(("sft", "ragged", "ragged"), ("rlhf", "same", "generated"), ("generic", "left", "left")),
-    ):
-        with noting(strategy, written, layout):
-            check_layouts(layout, written, strategy)
+    ),
+)
+def test_layouts(strategy: Any, written: Any, layout: Any) -> None:
+    check_layouts(layout, written, strategy)
 
 
 def test_prompts_without_the_padding_of_rows() -> None:
