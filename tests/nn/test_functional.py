@@ -45,7 +45,8 @@ def number(name: str) -> Any:
     return lambda *args: (getattr(F, name)(*args, **options) * 2).sum()
 
 
-def in_maps_and_gradients(name: str) -> None:
+@each_case("name", CALLS)
+def test_in_maps_and_gradients(name: str) -> None:
     fn, args = number(name), CALLS[name]
     rows = list(zip(*args, strict=True))
     np.testing.assert_allclose(vmap(fn)(*args), [fn(*row) for row in rows])
@@ -59,11 +60,6 @@ def in_maps_and_gradients(name: str) -> None:
     with enable_grad():
         fn(parameter, *rows[0][1:]).backward()
     np.testing.assert_allclose(parameter.grad, expected[0])
-
-
-@each_case("name", CALLS)
-def test_in_maps_and_gradients(name: Any) -> None:
-    in_maps_and_gradients(name)
 
 
 class Batch(TensorClass):

@@ -53,17 +53,13 @@ def test_the_first_argument_decides(cls):
     np.testing.assert_array_equal(param.data, expected)
 
 
-def what_belongs_to_the_other_way(cls):
+@each_case("cls", OPTIMIZERS)
+def test_what_belongs_to_the_other_way(cls):
     raises(RuntimeError, f"this {cls.__name__} was made with a learning rate alone", lambda: cls(0.1).step())
     over = cls(parameters(), lr=0.1)
     td = TensorDict(w=np.ones(2))
     for call in (lambda: over.init(td), lambda: over.update(td, td), lambda: over.update_(td, td)):
         raises(RuntimeError, "was made over parameters of its own: call step", call)
-
-
-@each_case("cls", OPTIMIZERS)
-def test_what_belongs_to_the_other_way(cls):
-    what_belongs_to_the_other_way(cls)
 
 
 @each_case(
@@ -178,7 +174,8 @@ def network():
     return net.apply(lambda m: m.reset_parameters(0) if isinstance(m, nn.Linear) else None)
 
 
-def both_ways_learn_the_same(cls):
+@each_case("cls", OPTIMIZERS)
+def test_both_ways_learn_the_same(cls):
     rng = np.random.default_rng(0)
     x = rng.normal(size=(8, 3)).astype(np.float32)
     y = np.sin(x.sum(-1, keepdims=True))
@@ -205,11 +202,6 @@ def both_ways_learn_the_same(cls):
     assert losses[-1] < losses[0]
     for ours, other in zip(own.parameters(), torchs.parameters(), strict=True):
         np.testing.assert_allclose(ours.data, other.data, rtol=1e-4, atol=1e-5)
-
-
-@each_case("cls", OPTIMIZERS)
-def test_both_ways_learn_the_same(cls):
-    both_ways_learn_the_same(cls)
 
 
 def test_zero_grad():

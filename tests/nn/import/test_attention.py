@@ -95,7 +95,9 @@ def test_queries_keys_and_values_in_one_array() -> None:
     np.testing.assert_array_equal(module_of(whole._replace(inputs=two))(*two), wanted)
 
 
-def attention_without_scores_is_one_node(masked: str) -> None:
+@pytest.mark.compiled
+@each_case("masked", ["none", "causal", "bools", "floats"])
+def test_attention_without_scores_is_one_node(masked: str) -> None:
     """Asked for scores, too, the formula computes them."""
     rng = np.random.default_rng(0)
     q, k, v = (rng.normal(size=(2, heads, 96, 32)).astype(np.float32) for heads in (4, 2, 2))
@@ -117,12 +119,6 @@ def attention_without_scores_is_one_node(masked: str) -> None:
     np.testing.assert_allclose(value, wanted, rtol=1e-4)
     for a, b in zip(grads, expected, strict=True):
         np.testing.assert_allclose(a, b, atol=2e-5 * np.abs(b).max())
-
-
-@pytest.mark.compiled
-@each_case("masked", ["none", "causal", "bools", "floats"])
-def test_attention_without_scores_is_one_node(masked: Any) -> None:
-    attention_without_scores_is_one_node(masked)
 
 
 @pytest.mark.compiled

@@ -60,7 +60,8 @@ def test_gradients_of_each_sample(case: Case) -> None:
         assert_same(each, lite.grad(loss)(params, *sample), i)
 
 
-def gradients_of_several_sets_of_parameters(case: Case) -> None:
+@each_case("case", WITH_PARAMETERS)
+def test_gradients_of_several_sets_of_parameters(case: Case) -> None:
     loss, params = problem(case)
     arrays = case.arrays(np.float64)
     sets = [params, params.apply(lambda x: x + 0.1)]
@@ -73,15 +74,11 @@ def gradients_of_several_sets_of_parameters(case: Case) -> None:
         assert_same(found, lite.grad(loss)(one, *arrays), i)
 
 
-@each_case("case", WITH_PARAMETERS)
-def test_gradients_of_several_sets_of_parameters(case: Any) -> None:
-    gradients_of_several_sets_of_parameters(case)
-
-
 EVERY = [case for case in CASES if "training" not in case.title and "max_norm" not in case.title]
 
 
-def all_ways_back_at_once(case: Case) -> None:
+@each_case("case", EVERY)
+def test_all_ways_back_at_once(case: Case) -> None:
     """What a gradient is multiplied with may be mapped where values are not: by parameters and inputs."""
     layer, arrays = case.make(nn).eval(), case.arrays(np.float64)
     options = case.call_options(np.float64)
@@ -110,11 +107,7 @@ def all_ways_back_at_once(case: Case) -> None:
 
 
 @each_case("case", EVERY)
-def test_all_ways_back_at_once(case: Any) -> None:
-    all_ways_back_at_once(case)
-
-
-def gradient_of_a_gradient(case: Case) -> None:
+def test_gradients_of_gradients(case: Case) -> None:
     """By parameters and inputs, along a direction, beside the difference of gradients."""
     loss, params = problem(case)
     args = [params, *case.arrays(np.float64)]
@@ -144,8 +137,3 @@ def gradient_of_a_gradient(case: Case) -> None:
         sides.append(slope(*moved))
     found = sum((g * way).sum() for g, way in zip(leaves(second), leaves(ways), strict=True))
     np.testing.assert_allclose(found, (sides[0] - sides[1]) / (2 * step), rtol=1e-4, atol=1e-5)
-
-
-@each_case("case", EVERY)
-def test_gradients_of_gradients(case: Any) -> None:
-    gradient_of_a_gradient(case)

@@ -165,7 +165,8 @@ def every_loss() -> list[Any]:
     ]
 
 
-def padding_of_nan_reaches_no_gradient(number: int) -> None:
+@each_case("number", range(10))
+def test_padding_of_nan_reaches_no_gradient(number: int) -> None:
     rng = np.random.default_rng(0)
 
     def grads(value: float) -> Any:
@@ -191,11 +192,6 @@ def padding_of_nan_reaches_no_gradient(number: int) -> None:
     assert any(np.any(gradient) for gradient in expected.values() if gradient is not None)
     for name, gradient in expected.items():
         np.testing.assert_array_equal(found[name], gradient, err_msg=name)
-
-
-@each_case("number", range(10))
-def test_padding_of_nan_reaches_no_gradient(number: Any) -> None:
-    padding_of_nan_reaches_no_gradient(number)
 
 
 def test_a_locked_batch_needs_a_place_for_its_errors() -> None:

@@ -50,7 +50,14 @@ def test_what_pickle_takes_goes_as_it_is() -> None:
     assert value(first) == [3, 3]
 
 
-def lambdas(function: Any, copied: Any) -> None:
+@each_case(
+    ("function", "copied"),
+    itertools.product(
+        [lambda x: x + 1, functools.partial(lambda a, x: a + x, 1), Scale((lambda: 2.0)())],
+        [copy.copy, copy.deepcopy, sent],
+    ),
+)
+def test_lambdas(function: Any, copied: Any) -> None:
     offset = 1.0
 
     def inner(x: Any) -> Any:
@@ -62,17 +69,6 @@ def lambdas(function: Any, copied: Any) -> None:
         assert value(other) == value(module) == [2, 2]
         assert (other.in_keys, other.inplace) == (["x"], False)
         assert other.__dict__.keys() == module.__dict__.keys()
-
-
-@each_case(
-    ("function", "copied"),
-    itertools.product(
-        [lambda x: x + 1, functools.partial(lambda a, x: a + x, 1), Scale((lambda: 2.0)())],
-        [copy.copy, copy.deepcopy, sent],
-    ),
-)
-def test_lambdas(function: Any, copied: Any) -> None:
-    lambdas(function, copied)
 
 
 def test_copies_keep_the_function() -> None:

@@ -146,7 +146,8 @@ def test_an_error_after_the_call_leaves_the_tensordict_as_it_was(shifted):
 # -- one call ------------------------------------------------------------------------------------------------
 
 
-def one_call_gives_what_two_give(batch, more):
+@each_case(("batch", "more"), itertools.product([(9,), (3, 9), (2, 2, 9)], [(), (1,)]))
+def test_one_call_gives_what_two_give(batch, more):
     net, td = Counted(), rollout(batch, more, rate=0.3)
 
     def value(obs):
@@ -168,11 +169,6 @@ def one_call_gives_what_two_give(batch, more):
         atol=1e-5,
     )
     np.testing.assert_allclose(out["advantage"], expected["advantage"], rtol=1e-5, atol=1e-5)
-
-
-@each_case(("batch", "more"), itertools.product([(9,), (3, 9), (2, 2, 9)], [(), (1,)]))
-def test_one_call_gives_what_two_give(batch, more):
-    one_call_gives_what_two_give(batch, more)
 
 
 def test_one_call_of_agents_of_whom_one_terminated_before_the_episode_was_cut_off():
