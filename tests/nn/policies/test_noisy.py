@@ -1,13 +1,15 @@
 """NoisyLinear: its formula, and when there is noise."""
 
 import itertools
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, noting
 
-from lite import nn
+from lite import TensorDict, nn, vmap
+from lite.models import OnnxModule
 
 X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
 
@@ -77,3 +79,89 @@ def test_weights_are_those_of_the_next_call() -> None:
         np.testing.assert_allclose(layer.weight @ x + layer.bias, layer(x), rtol=1e-6)
         assert not np.array_equal(layer.weight, layer.weight_mu)
     assert nn.NoisyLinear(3, 2, bias=False).bias is None
+
+
+RNG = np.random.default_rng(0)
+MU, STATE, EPSILON = (RNG.standard_normal(shape).astype(np.float32) for shape in ((5, 2), (5, 3), (5, 2, 3)))
+
+
+@each_case("learn", [True, False])
+def test_noise_is_linear_in_the_state(learn: bool) -> None:
+    module = nn.gSDEModule(2, 3, sigma_init=0.4, learn_sigma=learn)
+    sigma = np.log(2) if learn else 0.4
+    with nn.set_interaction_type("random"):
+        mu, scale, action, epsilon = module(MU, STATE, EPSILON)
+    np.testing.assert_array_equal(mu, MU)
+    np.testing.assert_array_equal(epsilon, EPSILON)
+    np.testing.assert_allclose(
+        action, MU + sigma * np.einsum("nij,nj->ni", EPSILON, STATE), rtol=1e-4, atol=1e-5
+    )
+    np.testing.assert_allclose(scale, sigma * np.linalg.norm(STATE, axis=1)[:, None].repeat(2, 1), rtol=1e-5)
+
+
+def test_epsilon_is_drawn_at_the_start_of_an_episode_alone() -> None:
+    module = nn.gSDEModule(2, 3, rng=0)
+    with nn.set_interaction_type("random"):
+        _, _, first, epsilon = module(MU, STATE, np.zeros((5, 1), np.float32))
+        _, _, second, kept = module(MU, STATE, epsilon)
+        *_, other = module(MU, STATE, None)
+    assert epsilon.shape == (5, 2, 3)
+    assert abs(epsilon).min() > 0
+    assert kept is epsilon
+    np.testing.assert_array_equal(first, second)
+    assert (other != epsilon).all()
+
+
+def test_no_noise_in_evaluation(tmp_path: Path) -> None:
+    module = nn.TensorDictModule(
+        nn.gSDEModule(2, 3, transform=np.tanh), ["mu", "state", "eps"], ["loc", "scale", "action", "eps"]
+    )
+    td = TensorDict(mu=MU, state=STATE, eps=EPSILON, batch_size=[5])
+    with nn.set_interaction_type("mode"):
+        expected = module(td.clone())
+        np.testing.assert_allclose(expected["action"], np.tanh(MU), rtol=1e-6)
+        module.select_out_keys("action", "scale").to_onnx(tmp_path / "a.onnx", td)
+    got = OnnxModule(tmp_path / "a.onnx")(td.clone())
+    for key in ("action", "scale"):
+        np.testing.assert_allclose(got[key], expected[key], rtol=1e-5)
+
+
+def test_noise_under_vmap() -> None:
+    module = nn.gSDEModule(2, 3)
+    with nn.set_interaction_type("random"):
+        each = vmap(lambda mu, state, eps: module(mu, state, eps)[2])(MU, STATE, EPSILON)
+        np.testing.assert_allclose(each, module(MU, STATE, EPSILON)[2], rtol=1e-5, atol=1e-6)
+
+
+def test_a_lazy_module_scales_noise_by_the_states() -> None:
+    module = nn.LazygSDEModule(sigma_init=0.5, rng=0)
+    states = np.array([1.0, 10.0, 0.1], np.float32) * RNG.standard_normal((2000, 3)).astype(np.float32)
+    with nn.set_interaction_type("random"):
+        _, _, action, _ = module(np.zeros((2000, 2), np.float32), states, None)
+    assert type(module) is nn.gSDEModule
+    np.testing.assert_allclose(action.std(0), 0.5, rtol=0.1)
+    alone = nn.LazygSDEModule(sigma_init=0.5, rng=0)
+    with nn.set_interaction_type("random"):
+        alone(np.zeros(2, np.float32), states[0], None)
+    of_one = np.log(np.expm1(0.5 / np.sqrt(3)))  # whose squares are not looked at
+    np.testing.assert_allclose(alone.sigma_init, [of_one], rtol=1e-5)
+
+
+def test_errors_name_the_shapes() -> None:
+    for batch in [(4, 5), (5,)]:
+        states = STATE if batch == (5,) else STATE[:4]
+        with noting(batch), nn.set_interaction_type("mode"), pytest.raises(RuntimeError, match="same batch"):
+            nn.gSDEModule(2, 3)(MU[:4], states, EPSILON)
+
+
+def test_an_interaction_type_is_needed() -> None:
+    with pytest.raises(RuntimeError, match="interaction type"):
+        nn.gSDEModule(2, 3)(MU, STATE, None)
+
+
+def test_what_is_not_finite_is_told() -> None:
+    module = nn.gSDEModule(2, 3, rng=0)
+    state = np.full(3, 1e30, np.float32)
+    told = pytest.warns(UserWarning, match="scale of gSDEModule is not finite")
+    with told, np.errstate(all="ignore"), nn.set_interaction_type("random"):
+        module(np.zeros(2, np.float32), state, None)

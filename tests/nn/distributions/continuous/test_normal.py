@@ -6,6 +6,7 @@ import numpy as np
 from helpers.cases import each_case, raises
 from helpers.densities import check_density, check_outside, check_quantiles
 
+from lite.nn import distributions as d
 from lite.nn.distributions import HalfNormal, IndependentNormal, Normal
 
 LOC, SCALE = np.array([0.0, 1.0]), np.array([1.0, 2.0])
@@ -43,3 +44,12 @@ def test_half_normal(scale: float) -> None:
         dist.sample((4,), rng=0), np.abs(Normal(np.float64(0), scale).sample((4,), rng=0))
     )
     raises(ValueError, r"scale must be positive, got 0.0", lambda: HalfNormal(0.0))
+
+
+@each_case(("loc", "scale"), [(0.0, 1.0), (-1.0, 0.25)])
+def test_formulas(loc: float, scale: float) -> None:
+    dist = d.LogNormal(np.float64(loc), scale)
+    check_density(dist)
+    check_quantiles(dist)
+    check_outside(dist, [-1.0, 0.0])
+    np.testing.assert_allclose(dist.median, np.exp(loc))

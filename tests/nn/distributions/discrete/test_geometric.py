@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+from helpers.cases import each_case, raises
 from helpers.densities import check_probabilities
 
 from lite.nn import distributions as d
+from lite.nn.distributions import Bernoulli
 from lite.nn.distributions.discrete.geometric import fails, log_likelihood
 
 
@@ -76,3 +77,23 @@ def test_counts() -> None:
     np.testing.assert_array_equal(
         fails(np.array([0.0, 3.0, -1.0, 0.5, np.nan])), [False, False, True, True, False]
     )
+
+
+P = np.array([0.1, 0.5, 0.9])
+
+
+def test_probabilities_and_moments() -> None:
+    dist = Bernoulli(probs=P)
+    np.testing.assert_allclose(dist.log_prob(np.array([1.0, 0.0, 1.0])), np.log([0.1, 0.5, 0.9]))
+    np.testing.assert_allclose(dist.mean, P)
+    np.testing.assert_allclose(dist.variance, P * (1 - P))
+    np.testing.assert_allclose(dist.entropy(), -(P * np.log(P) + (1 - P) * np.log(1 - P)))
+    np.testing.assert_allclose(Bernoulli(logits=np.log(P / (1 - P))).probs, P)
+
+
+def test_samples_and_errors() -> None:
+    samples = Bernoulli(probs=P).sample((4000,), rng=0)
+    assert set(np.unique(samples)) == {0.0, 1.0}
+    np.testing.assert_allclose(samples.mean(0), P, atol=0.03)
+    raises(ValueError, "", Bernoulli, probs=P, logits=P)
+    raises(ValueError, r"got 2\.0", Bernoulli, probs=np.array([2.0]))

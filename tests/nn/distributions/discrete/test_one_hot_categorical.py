@@ -9,6 +9,8 @@ from lite.nn.distributions import (
     Categorical,
     OneHotCategorical,
     OneHotCategoricalStraightThrough,
+    OneHotOrdinal,
+    Ordinal,
     kl_divergence,
     rand_one_hot,
 )
@@ -51,3 +53,16 @@ def test_straight_through() -> None:
     tied = OneHotCategoricalStraightThrough(np.array([0.4, 0.2, 0.4], np.float32))
     np.testing.assert_array_equal(tied.mode, [1, 0, 0])
     np.testing.assert_allclose(kl_divergence(dist, dist), 0, atol=1e-7)
+
+
+SCORES = np.array([0.3, -1.0, 2.0, 0.0])
+
+
+def test_logits_are_sums_of_log_probs_of_passing() -> None:
+    passed = 1 / (1 + np.exp(-SCORES))
+    logits = np.array([np.log(passed[: k + 1]).sum() + np.log(1 - passed[k + 1 :]).sum() for k in range(4)])
+    expected = np.exp(logits) / np.exp(logits).sum()
+    np.testing.assert_allclose(Ordinal(SCORES).probs, expected, rtol=1e-6)
+    np.testing.assert_allclose(OneHotOrdinal(SCORES).probs, expected, rtol=1e-6)
+    assert Ordinal(SCORES).sample((3,), rng=0).shape == (3,)
+    assert OneHotOrdinal(SCORES).sample((3,), rng=0).shape == (3, 4)
