@@ -5,11 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
-from helpers.nn.transitions import Joined, gaussian, linear, q_network, transitions
+from helpers.nn.transitions import Joined, categorical, gaussian, linear, q_network, transitions
 
 from lite import enable_grad, nn
 from lite.data import Bounded, Composite
-from lite.nn.losses import CrossQLoss, SACLoss, SoftUpdate
+from lite.nn.losses import CrossQLoss, DiscreteSACLoss, SACLoss, SoftUpdate
 
 
 def made(kind: Any = SACLoss, **options: Any) -> Any:
@@ -179,3 +179,30 @@ def test_parts_are_those_of_the_whole() -> None:
     assert known["log_prob"].shape == td.batch_size
     assert np.isfinite(share)
     raises(RuntimeError, "needs a value_network, got None", lambda: loss.value_loss(td))
+
+
+def made_discrete_sac(**options: Any) -> DiscreteSACLoss:
+    critics = [nn.TensorDictModule(linear(4, 3, seed), ["observation"], ["action_value"]) for seed in (4, 5)]
+    options = {"action_space": "categorical", "num_actions": 3, "delay_qvalue": False, **options}
+    return DiscreteSACLoss(categorical(), critics, **options)
+
+
+def test_by_hand() -> None:
+    td = transitions(6, action=np.arange(6) % 3)
+    out = made_discrete_sac(alpha_init=0.5, reduction="sum")(td)
+    dist = categorical().get_dist(td.copy())
+    values = np.stack([linear(4, 3, seed)(td["observation"]) for seed in (4, 5)])
+    expected = (dist.probs * (0.5 * dist.logits - values.min(0))).sum()
+    np.testing.assert_allclose(out["loss_actor"], expected, rtol=1e-6)
+    np.testing.assert_allclose(out["entropy"], dist.entropy().mean())
+
+
+def test_errors() -> None:
+    with pytest.warns(UserWarning, match="action_space is not given: 'one-hot' is taken"):
+        assert made_discrete_sac(action_space=None).action_space == "one_hot"
+    raises(
+        ValueError, "num_actions must be given for target_entropy='auto'", made_discrete_sac, num_actions=None
+    )
+    td = transitions(6, action=np.zeros((6, 3)))
+    raises(ValueError, "the actions must be ids", made_discrete_sac(), td)
+    assert "td_error" not in td

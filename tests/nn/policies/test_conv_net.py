@@ -64,3 +64,16 @@ def test_the_network_for_atari() -> None:
     assert net(np.zeros((2, 4, 84, 84), np.float32)).shape == (2, 6)
     shapes = [tuple(p.shape) for name, p in net.named_parameters() if name.endswith("weight")]
     assert shapes == [(32, 4, 8, 8), (64, 32, 4, 4), (64, 64, 3, 3), (512, 3136), (6, 512)]
+
+
+X_DUELING = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
+
+
+def test_values_and_advantages() -> None:
+    net = nn.DuelingMlpDQNet(4, mlp_kwargs_feature={"num_cells": [8]}, mlp_kwargs_output={"num_cells": 6})
+    got = net(X_DUELING)
+    hidden = net.features(X_DUELING)
+    np.testing.assert_allclose(got.mean(-1, keepdims=True), net.value(hidden), rtol=1e-4, atol=1e-6)
+    advantage = net.advantage(hidden)
+    np.testing.assert_allclose(got - got[:, :1], advantage - advantage[:, :1], rtol=1e-4, atol=1e-6)
+    assert [layer.out_features for layer in net.features if isinstance(layer, nn.Linear)] == [8, 256]

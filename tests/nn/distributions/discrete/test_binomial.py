@@ -76,3 +76,13 @@ def test_errors() -> None:
         raises(ValueError, message, make)
     with pytest.raises(NotImplementedError, match="total_count must be one int, got a ndarray"):
         d.Multinomial(np.array([1, 2]), probs=np.ones(2))
+
+
+@each_case("rate", [0.3, 4.0, 50.5])
+def test_probabilities_of_poisson(rate: float) -> None:
+    check_probabilities(d.Poisson(np.float64(rate)), 300)
+
+
+def test_what_there_is_not() -> None:
+    raises(NotImplementedError, "Poisson does not define entropy", lambda: d.Poisson(1.0).entropy())
+    raises(ValueError, r"rate must not be negative, got -1.0", lambda: d.Poisson(-1.0))
