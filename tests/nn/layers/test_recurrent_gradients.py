@@ -1,4 +1,4 @@
-"""The backward pass through recurrent layers, against central differences."""
+"""The backward pass through recurrent layers: parts, kernels, maps. `test_recorded.py` has its numbers."""
 
 from typing import Any
 
@@ -11,58 +11,6 @@ from lite import TensorDict, from_modules, nn, vmap
 from lite.kernels import backend
 from lite.kernels.networks import recurrent
 from lite.nn.layers import large_arrays, recurrent_gradients
-
-LAYERS = {
-    "tanh": lambda: nn.RNN(3, 4, rng=0),
-    "relu": lambda: nn.RNN(3, 4, nonlinearity="relu", rng=0),
-    "gru": lambda: nn.GRU(3, 4, rng=0),
-    "gru without bias": lambda: nn.GRU(3, 4, bias=False, rng=0),
-    "gru, both ways": lambda: nn.GRU(3, 4, num_layers=2, bidirectional=True, rng=0),
-    "lstm": lambda: nn.LSTM(3, 4, rng=0),
-    "lstm with a projection": lambda: nn.LSTM(3, 4, proj_size=2, batch_first=True, rng=0),
-}
-
-
-def total(out: Any) -> Any:
-    """A number of outputs and last states, in which each has another weight."""
-    rng = np.random.default_rng(2)
-    first, last = out
-    arrays = (first, *last) if isinstance(last, tuple) else (first, last)
-    return sum((x * rng.standard_normal(x.shape)).sum() for x in arrays)
-
-
-@each_case("name", LAYERS)
-def test_gradients_are_those_of_differences(name: str) -> None:
-    layer = LAYERS[name]().double()
-    rng = np.random.default_rng(1)
-    x = rng.standard_normal((5, 2, 3))
-    params = TensorDict.from_module(layer).data.clone()
-
-    def loss(given: Any) -> Any:
-        with given["params"].to_module(layer):
-            return total(layer(given["x"]))
-
-    given = {"params": params, "x": x}
-    grads = lite.grad(loss)(given)
-    for key in (*params.keys(), "x"):
-        array = x if key == "x" else params[key]
-        direction = rng.standard_normal(array.shape)
-        got = ((grads["x"] if key == "x" else grads["params"][key]) * direction).sum()
-        ends = []
-        for step in (1e-6, -1e-6):
-            moved = array + step * direction
-            changed = {"x": moved} if key == "x" else {"params": params.clone().set(key, moved)}
-            ends.append(loss({**given, **changed}))
-        np.testing.assert_allclose(got, (ends[0] - ends[1]) / 2e-6, rtol=1e-6, atol=1e-7, err_msg=key)
-
-
-@each_case("name", LAYERS)
-def test_values_are_those_without_gradients(name: str) -> None:
-    layer, x = LAYERS[name](), np.random.default_rng(0).standard_normal((5, 2, 3)).astype(np.float32)
-    plain = layer(x)
-    with lite.enable_grad():
-        noted = layer(x)
-    np.testing.assert_allclose(noted[0].detach(), plain[0], rtol=1e-6, atol=1e-7)
 
 
 def test_no_part_of_the_result_need_be_used() -> None:
