@@ -1,14 +1,12 @@
 """One step of RNN, GRU and LSTM against their formulas."""
 
 import itertools
-from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case, noting
+from helpers.cases import noting
 
-import lite
-from lite import from_modules, nn, vmap
+from lite import nn
 
 
 def sigmoid(x: np.ndarray) -> np.ndarray:
@@ -72,29 +70,6 @@ def test_errors_of_shapes() -> None:
 def test_unknown_nonlinearities_are_refused() -> None:
     with pytest.raises(ValueError, match="nonlinearity must be 'tanh' or 'relu', got 'elu'"):
         nn.RNNCell(2, 3, nonlinearity="elu")
-
-
-@each_case("kind", [nn.RNNCell, nn.GRUCell, nn.LSTMCell])
-def test_gradients_of_maps(kind: Any, rng: np.random.Generator) -> None:
-    cells = [kind(3, 16, rng=seed) for seed in range(2)]
-    params, x = from_modules(*cells), rng.normal(size=(2, 5, 3)).astype(np.float32)
-
-    def loss(params: Any, x: Any) -> Any:
-        with params.to_module(cells[0]):
-            out = cells[0](x)
-        return sum((h**2).sum() for h in (out if isinstance(out, tuple) else (out,)))
-
-    for dims, given in (((0, 0), x), ((0, None), x[0]), ((0, None), x[0, 0])):
-        rows = [(params[i], given[i] if dims[1] == 0 else given) for i in range(2)]
-        expected = [lite.grad(loss)(*row) for row in rows]
-        of_each = vmap(lite.grad(loss), dims)(params, given)
-        of_sum = lite.grad(lambda params, dims=dims, given=given: vmap(loss, dims)(params, given).sum())(
-            params
-        )
-        for key, _ in expected[0].items():
-            wanted = np.stack([found[key] for found in expected])
-            np.testing.assert_allclose(of_each[key], wanted, rtol=1e-4, atol=1e-5)
-            np.testing.assert_allclose(of_sum[key], wanted, rtol=1e-4, atol=1e-5)
 
 
 def test_options_are_shown() -> None:
