@@ -41,6 +41,7 @@ def test_other_names() -> None:
     spec = Bounded([0, 5], [3, 9], dtype=np.int32)
     for found, value in ((spec.zeros(3), 0), (spec.ones(3), 1)):
         np.testing.assert_array_equal(found, np.full((3, 2), value), strict=False)
+    assert (SPECS[-1].ones(3)["a"] == 1).all()
     text = NonTensor((), example_data="s")
     assert (text.encode("a"), text.to_numpy("b")) == ("a", "b")
 
@@ -50,15 +51,6 @@ def test_what_is_drawn_is_in() -> None:
         for value in (spec.rand(shape, rng=0), spec.sample(shape, rng=np.random.default_rng(1))):
             assert spec.is_in(value), (spec, shape)
             assert tuple(value.shape) == (*shape, *safe(spec.shape))
-
-
-def test_zero_and_one() -> None:
-    for spec, shape in itertools.product(SPECS, ((), (5,), (2, 0))):
-        for value, number in ((spec.zero(shape), 0), (spec.one(shape), 1)):
-            assert tuple(value.shape) == (*shape, *safe(spec.shape)), (spec, shape)
-            if isinstance(value, np.ndarray):
-                assert value.dtype == spec.dtype
-                assert (value == number).all()
 
 
 def test_a_seed_gives_the_same_again() -> None:
@@ -101,19 +93,15 @@ def test_what_is_in_is_projected_to_itself() -> None:
 
 
 def test_a_negative_size_is_any_and_dimensions_may_come_before() -> None:
+    """Of arrays, see tests/parity/test_specs.py."""
     for shape, value, expected in (
         ((3, -1), (3, 4), True),
-        ((3, -1), (3, 1), True),
         ((3, -1), (3, 0), True),
         ((3, -1), (2, 3, 1), True),
         ((3, -1), (2, 1), False),
         ((3, -1), (3,), False),
         ((1,), (4,), False),
-        ((), (4,), True),
     ):
-        array = np.zeros(value, np.float32)
-        for spec in (Unbounded(shape), Bounded(-1, 1, shape), Categorical(2, shape, dtype=np.float32)):
-            assert spec.is_in(array) is expected
         assert NonTensor(shape).is_in(NonTensorData("x", batch_size=value)) is expected
 
 
@@ -123,25 +111,10 @@ def test_shapes_that_are_none() -> None:
             raises((ValueError, TypeError), "shape", make, shape)
 
 
-def test_expanding_fills_ones_only() -> None:
-    assert Unbounded((1, 3)).expand(5, 3).shape == (5, 3)
-    assert Bounded([[0, 1]], [[2, 3]]).expand(4, 2).is_in(np.full((4, 2), 2.0, np.float32))  # type: ignore[attr-defined]
-    for shape in [(5, 4), (3,), (1, -1)]:
-        raises(ValueError, "expand", Unbounded((1, 3)).expand, shape)
-    raises(ValueError, "expand", lambda: Unbounded((-1,)).expand(4))
-
-
 def test_shapes_of_as_many_elements() -> None:
-    spec = Unbounded((2, 1, 3))
-    assert spec.unsqueeze(0).shape == (1, 2, 1, 3)
-    assert spec.unsqueeze(-1).shape == (2, 1, 3, 1)
-    assert spec.squeeze().shape == spec.squeeze(1).shape == (2, 3)
-    assert spec.squeeze(0) == spec
-    assert spec.reshape(3, -1).shape == spec.view((3, 2)).shape == (3, 2)
-    assert spec.flatten(0, 1).unflatten(0, (2, 1)) == spec
     assert Unbounded((-1, 1)).squeeze().unsqueeze(0).shape == (1, -1)
-    low = np.arange(4).reshape(2, 2)
-    np.testing.assert_array_equal(Bounded(low, low + 1).reshape(4).low, [0, 1, 2, 3])  # type: ignore[attr-defined]
+    assert Bounded([[0, 1]], [[2, 3]]).expand(4, 2).is_in(np.full((4, 2), 2.0, np.float32))  # type: ignore[attr-defined]
+    raises(ValueError, "expand: shape must end with", Unbounded((1, 3)).expand, (3,))
     masked = Categorical(3, (2,), mask=[[True, False, False], [False, True, True]]).unsqueeze(0)
     assert masked.is_in(np.array([[0, 1]]))
     assert not masked.is_in(np.array([[1, 1]]))
@@ -160,8 +133,6 @@ def test_shapes_that_do_not_fit() -> None:
 
 
 def test_the_dtype_is_cast() -> None:
-    spec = Bounded(0, [1, 2]).to(np.int64)
-    assert spec == Bounded(0, [1, 2], dtype=np.int64)
     assert Categorical(3).to("int32").rand().dtype == np.int32
     nested = Composite(x=Unbounded((2,)), o=NonTensor((2,)), shape=2).to(np.float64)
     assert nested.zero()["x"].dtype == np.float64

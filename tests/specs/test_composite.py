@@ -180,16 +180,6 @@ def test_repr() -> None:
     )
 
 
-def test_combinations_of_values() -> None:
-    spec = Composite({"a": Categorical(2, (1,)), "n": Composite(b=Categorical(3, (1,)), shape=1)}, shape=1)
-    values = spec.enumerate()
-    assert (spec.cardinality(), values.batch_size) == (6, (6, 1))
-    np.testing.assert_array_equal(values["a"].ravel(), [0, 0, 0, 1, 1, 1])
-    np.testing.assert_array_equal(values["n", "b"].ravel(), [0, 1, 2, 0, 1, 2])
-    assert Composite().cardinality() == 0
-    raises(NotImplementedError, "cardinality is not known", lambda: Composite(a=Unbounded(2)).cardinality())
-
-
 def test_specs_of_other_bounds_are_stacked() -> None:
     parts = [Composite(a=Bounded(-t, [t, 9], (2,)), n=Composite(b=Unbounded(1))) for t in (1, 2, 3)]
     spec = np.stack(parts)
@@ -227,3 +217,5 @@ def test_an_empty_one_has_one_combination() -> None:
     assert Composite(shape=(2,)).enumerate().batch_size == (2,)
     grown = Composite(text=NonTensor((), example_data="x"), shape=(3,))
     assert grown["text"].shape == (3,)
+    assert Composite().cardinality() == 0
+    raises(NotImplementedError, "cardinality is not known", lambda: Composite(a=Unbounded(2)).cardinality())
