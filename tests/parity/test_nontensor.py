@@ -237,6 +237,7 @@ MORE = (
     "lib.NonTensorStack.from_list([lib.NonTensorStack('a', 'b'), ['c', lib.NonTensorData('d')]])",
     "lib.NonTensorStack.from_list([lib.NonTensorData('f', batch_size=[2]), ['c', 'd']])",
     "lib.NonTensorStack.from_list([lib.NonTensorData(['f'])])",
+    "lib.NonTensorStack.from_list([{'k': 1}, None])",
     "lib.NonTensorStack.from_list([['a', lib.NonTensorData('f')], ['b']]).tolist()",
     "lib.NonTensorStack.from_list([[['a'], ['b']], [['c'], [lib.NonTensorData('d')]]])",
     "lib.NonTensorStack.from_list(('a', 'b'))",

