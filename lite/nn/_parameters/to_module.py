@@ -298,25 +298,16 @@ def _fill(dest: Any, held: Any) -> None:
 _INSTEAD = "use params = TensorDict.from_module(module) and `with params.to_module(module):` instead"
 
 
-def _removed(name: str) -> NoReturn:
-    raise RuntimeError(f"{name} has been removed: {_INSTEAD}.")
+def _removed(name: str) -> Any:
+    def removed(*args: Any, **kwargs: Any) -> NoReturn:
+        """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
+        raise RuntimeError(f"{name} has been removed: {_INSTEAD}.")
+
+    removed.__name__ = removed.__qualname__ = name
+    return removed
 
 
-def make_functional(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
-    _removed("make_functional")
-
-
-def get_functional(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
-    _removed("get_functional")
-
-
-def is_functional(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
-    _removed("is_functional")
-
-
-def repopulate_module(*args: Any, **kwargs: Any) -> NoReturn:
-    """Raises RuntimeError: removed in favour of `TensorDict.from_module` and `to_module`."""
-    _removed("repopulate_module")
+make_functional = _removed("make_functional")
+get_functional = _removed("get_functional")
+is_functional = _removed("is_functional")
+repopulate_module = _removed("repopulate_module")
