@@ -141,6 +141,6 @@ class OnnxModule(TensorDictModule):
         self.module = GraphCall(moved, before.inputs, before.outputs, before.states, before.start)
         return self
 
-    def cuda(self, device: int | str | None = None) -> Self:  # type: ignore[override]
+    def cuda(self, device: int | str | None = None) -> Self:
         """Run on a GPU; the same as `to("cuda")` or `to("cuda:N")`."""
         return self.to("cuda" if device is None else f"cuda:{str(device).removeprefix('cuda:')}")

@@ -17,6 +17,16 @@ from lite.nn._modules.parameter import Parameter
 from lite.nn._modules.registry import Registry
 
 
+def _refused(kind: str) -> Any:
+    def to_accelerator(self: Any, device: Device | None = None) -> NoReturn:
+        """Raise RuntimeError: modules compute with NumPy on the CPU."""
+        check_device(kind if device is None else f"{kind}:{device}")
+        raise AssertionError("unreachable: check_device refuses accelerators")
+
+    to_accelerator.__name__ = kind
+    return to_accelerator
+
+
 class Casting(Registry):
     """`to`, `half`, `double`, ...; `Module` is the public face."""
 
@@ -144,25 +154,7 @@ class Casting(Registry):
         """Return self: modules live on the CPU."""
         return self.to("cpu")
 
-    def cuda(self, device: Device | None = None) -> NoReturn:
-        """Raise RuntimeError: modules compute with NumPy on the CPU."""
-        self._no_device("cuda", device)
-
-    def xpu(self, device: Device | None = None) -> NoReturn:
-        """Raise RuntimeError: modules compute with NumPy on the CPU."""
-        self._no_device("xpu", device)
-
-    def ipu(self, device: Device | None = None) -> NoReturn:
-        """Raise RuntimeError: modules compute with NumPy on the CPU."""
-        self._no_device("ipu", device)
-
-    def mtia(self, device: Device | None = None) -> NoReturn:
-        """Raise RuntimeError: modules compute with NumPy on the CPU."""
-        self._no_device("mtia", device)
-
-    def _no_device(self, kind: str, device: Device) -> NoReturn:
-        check_device(kind if device is None else f"{kind}:{device}")
-        raise AssertionError("unreachable: check_device refuses accelerators")
+    cuda, xpu, ipu, mtia = map(_refused, ("cuda", "xpu", "ipu", "mtia"))
 
 
 def parse_to(

@@ -271,7 +271,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
             return self
         return self._wrapping(with_parameters_of(moved, self._param_td))
 
-    cuda = TensorDict.cuda  # type: ignore[assignment]  # the Module's raises
+    cuda = TensorDict.cuda  # the Module's raises
 
     # -- the Module ------------------------------------------------------------------------------
 
