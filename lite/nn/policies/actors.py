@@ -94,6 +94,8 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
         ((5, 2), (5,))
     """
 
+    _sequence = SafeProbabilisticTensorDictSequential
+
     def __init__(
         self,
         module: Any,
@@ -120,9 +122,6 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
         )
         spec = spec if writes is None else _of_action(spec, writes)
         super().__init__(module, SafeProbabilisticModule(reads, writes, spec, **kwargs))
-
-    def _sequence(self, *modules: Any, **options: Any) -> Any:
-        return SafeProbabilisticTensorDictSequential(*modules, **options)
 
 
 def _of_action(spec: TensorSpec | None, keys: Sequence[NestedKey]) -> TensorSpec | None:
@@ -158,6 +157,8 @@ class ActorValueOperator(SafeSequential):
         (['hidden', 'action'], ['hidden', 'state_value'])
     """
 
+    _sequence = SafeSequential
+
     def __init__(self, common_operator: Any, policy_operator: Any, value_operator: Any) -> None:
         super().__init__(common_operator, policy_operator, value_operator)
 
@@ -179,9 +180,6 @@ class ActorValueOperator(SafeSequential):
     def get_value_head(self) -> Any:
         """The value network alone, which reads what the body writes."""
         return self[2]
-
-    def _sequence(self, *modules: Any, **options: Any) -> Any:
-        return SafeSequential(*modules, **options)
 
 
 class ActorCriticOperator(ActorValueOperator):
@@ -246,6 +244,8 @@ class ActorCriticWrapper(SafeSequential):
         (['action', 'state_value'], ['state_value'])
     """
 
+    _sequence = SafeSequential
+
     def __init__(self, policy_operator: Any, value_operator: Any) -> None:
         super().__init__(policy_operator, value_operator)
 
@@ -259,9 +259,6 @@ class ActorCriticWrapper(SafeSequential):
 
     get_policy_head = get_policy_operator
     get_value_head = get_value_operator
-
-    def _sequence(self, *modules: Any, **options: Any) -> Any:
-        return SafeSequential(*modules, **options)
 
 
 belong_to("lite.nn", Actor, ActorCriticOperator, ActorCriticWrapper, ActorValueOperator, ProbabilisticActor)

@@ -172,6 +172,8 @@ class DistributionalQValueActor(SafeSequential):
         ((4,), (4, 5, 2))
     """
 
+    _sequence = SafeSequential
+
     support: Array
 
     def __init__(
@@ -198,9 +200,6 @@ class DistributionalQValueActor(SafeSequential):
         self.action_space = choice.action_space
         self.action_value_key = action_value_key
         self.make_log_softmax = make_log_softmax
-
-    def _sequence(self, *modules: Any, **options: Any) -> Any:
-        return SafeSequential(*modules, **options)
 
 
 class QValueHook:

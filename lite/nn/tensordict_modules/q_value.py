@@ -263,6 +263,8 @@ class QValueActor(TensorDictSequential):
         ((5,), (5, 2), (5, 1))
     """
 
+    _sequence = TensorDictSequential
+
     def __init__(
         self,
         module: Any,
@@ -303,9 +305,6 @@ class QValueActor(TensorDictSequential):
     def spec(self) -> Composite:
         """The specs of outputs by key."""
         return joined_specs(self)
-
-    def _sequence(self, *modules: Any, **options: Any) -> Any:
-        return TensorDictSequential(*modules, **options)
 
 
 def value_network(module: Any, in_keys: Sequence[NestedKey] | None, values: NestedKey) -> Any:

@@ -187,9 +187,8 @@ class TensorDictSequential(TensorDictModule):
             return self._sequence(dict(named))
         return self._sequence(*[module for _, module in named])
 
-    def _sequence(self, *modules: Any, **options: Any) -> Any:
-        """A sequence of other modules; a class whose constructor takes other arguments defines it."""
-        return type(self)(*modules, **options)
+    # The class of a sequence of other modules; one whose constructor takes other arguments has another.
+    _sequence: Any = property(type)
 
     # -- the modules as a list -----------------------------------------------------------------
 
