@@ -9,6 +9,7 @@ import numpy as np
 
 from lite import TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
+from lite._tree.keys import require_path
 from lite.data.collectors.added_transforms import with_counter, with_primers
 from lite.data.collectors.backends import SELECTORS, collector_elsewhere
 from lite.data.collectors.background import BackgroundCollector
@@ -482,6 +483,9 @@ class Collector(BackgroundCollector):
             data = data.clone()
         if self.postproc is not None:
             data = self.postproc(data)
+        if isinstance(data, TensorDictBase):
+            private = [key for key in data.keys(True) if any(x.startswith("_") for x in require_path(key))]
+            data = data.exclude(*private) if private else data  # which the policy still finds in its own
         if self.post_collect_hook is not None:
             self.post_collect_hook(data)
         return self._stored(data)

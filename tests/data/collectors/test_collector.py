@@ -14,7 +14,7 @@ from helpers.data.environments import Counting, NativeCounting, Spaces, makers
 
 from lite import TensorDict, enable_grad, nn
 from lite.data import Collector, StepCounter
-from lite.envs import GymEnv
+from lite.envs import GymEnv, SerialEnv
 
 KEYS = {
     "observation", "action", "step_count", "done", "terminated", "truncated", ("collector", "traj_ids"),
@@ -445,3 +445,26 @@ def test_a_copy_goes_on_by_itself(copied):
         a, b = collector.next(), other.next()
         assert a["next", "done"].any()
         assert_same(a, b)
+
+
+def test_names_that_begin_with_an_underscore_are_the_policys_alone():
+    seen = []
+
+    def policy(td):
+        td["_count"] = td.get("_count", np.zeros(2, np.int64)) + 1
+        td["agents"] = TensorDict({"_hidden": td["_count"] * 1.0, "shown": td["_count"] * 2}, [2])
+        seen.append(td["_count"].tolist())
+        return td.set("action", np.zeros(2, np.int64))
+
+    env = SerialEnv(2, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
+    added = []
+    collector = Collector(
+        env, policy, frames_per_batch=6, total_frames=12, seed=0,
+        postproc=lambda td: added.append("_count" in td) or td.set("_of_the_batch", td["action"]),
+    )  # fmt: skip
+    for td in collector:
+        names = {part for key in td.keys(True, True) for part in (key if isinstance(key, tuple) else (key,))}
+        assert "shown" in names
+        assert not any(name.startswith("_") for name in names)
+    assert seen == [[n, n] for n in range(1, 7)]  # from batch to batch
+    assert added == [True, True]
