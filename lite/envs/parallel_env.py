@@ -154,7 +154,7 @@ class ParallelEnv(BatchedEnvBase):
     def _send(self, i: int, message: bytes) -> None:
         if self.is_closed:
             if self._failed or message[:1] not in (RESET, SEED):
-                raise RuntimeError("the environment is closed: reset() or start() open it again.")
+                raise RuntimeError("the environment is closed: start() opens it again.")
             self.start()
         # Where the process has ended, the reply says so.
         with contextlib.suppress(OSError):
