@@ -46,6 +46,7 @@ from lite.nn.losses.reduction import distance_loss
 from lite.nn.losses.rnd import RNDLoss
 from lite.nn.losses.sac import CrossQLoss, DiscreteSACLoss, SACLoss
 from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
+from lite.nn.values.entries import hold_out_net
 
 __all__ = [
     "DAPO", "A2CLoss", "BCLoss", "CISPOLoss", "CISPOLossOutput", "CQLLoss", "ClipPPOLoss", "CrossQLoss",
@@ -54,7 +55,7 @@ __all__ = [
     "IQLLoss", "KLPENPPOLoss", "LLMLossOutput", "LossModule", "MAPPOLoss", "PPOLoss", "QMixerLoss",
     "REDQLoss", "RNDLoss", "ReinforceLoss", "SACLoss", "SFTLoss", "SFTLossOutput", "SoftUpdate", "TD3BCLoss",
     "TD3Loss", "TargetNetUpdater", "ValueEstimators", "aggregate_tokens", "default_value_kwargs",
-    "distance_loss", "dpo_loss", "grpo_loss", "kl_penalty", "minor_sft_loss", "sft_loss"
+    "distance_loss", "dpo_loss", "grpo_loss", "hold_out_net", "kl_penalty", "minor_sft_loss", "sft_loss"
 ]  # fmt: skip
 
 _belong_here(globals())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -9,8 +11,11 @@ from numpy.typing import NDArray
 
 from lite import TensorDictBase
 from lite._arrays.namespace import as_constant
-from lite._arrays.types import ArrayHolder, HostArray, Path, has_namespace, is_interpreted, stored
+from lite._arrays.types import ArrayHolder, HostArray, Path, has_namespace, is_interpreted, raw, stored
 from lite._tree.collection import TensorCollection
+from lite.nn._modules.module import Module
+from lite.nn._modules.parameter import Parameter
+from lite.nn._parameters.from_module import from_module
 
 
 def detached(value: Any) -> Any:
@@ -24,6 +29,43 @@ def detached(value: Any) -> Any:
     if type(array) is np.ndarray or not isinstance(array, HostArray):
         return array
     return array.detach()
+
+
+@contextmanager
+def hold_out_net(network: Module) -> Iterator[None]:
+    """A context in which a network's parameters are constants: results have derivatives by inputs alone.
+
+    `lite.jit` reads them at each call, as those of any network.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import enable_grad, nn
+        >>> from lite.nn.losses import hold_out_net
+        >>> model, value = nn.Linear(3, 2), nn.Linear(2, 1)
+        >>> with enable_grad(), hold_out_net(value):
+        ...     imagined = value(model(np.ones((4, 3), np.float32))).mean()
+        >>> imagined.backward()
+        >>> model.weight.grad is None, value.weight.grad is None
+        (False, True)
+
+    Source:
+        torchrl.objectives.hold_out_net.
+    """
+    leaves = from_module(network)
+    arrays = list(leaves.values(True, True))
+    learn = [x for x in arrays if isinstance(x, Parameter) and x.requires_grad]
+    for parameter in learn:
+        parameter.requires_grad = False
+    try:
+        if any(is_differentiated(raw(x)) for x in arrays):  # what to_module put there
+            leaves = leaves.apply(lambda x: detached(x).copy() if is_differentiated(raw(x)) else x)
+            with leaves.to_module(network):
+                yield
+        else:
+            yield
+    finally:
+        for parameter in learn:
+            parameter.requires_grad = True
 
 
 def require_tensordict(tensordict: Any, reader: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,9 +13,7 @@ from lite import NestedKey, TensorDictBase
 from lite._arrays.types import HostArray, Path
 from lite._tree.keys import require_path
 from lite.nn._modules.module import Module
-from lite.nn._modules.parameter import Parameter
-from lite.nn._parameters.from_module import from_module
-from lite.nn.values.entries import detached, is_differentiated, require_array
+from lite.nn.values.entries import detached, hold_out_net, is_differentiated, require_array
 
 Array = NDArray[Any]
 
@@ -128,7 +126,7 @@ class NetworkCalls:
     def _call(self, data: TensorDictBase, *keys: NestedKey) -> list[Array]:
         """The outputs of these keys, in as many calls as it takes."""
         differs = self._differentiates and any(map(is_differentiated, data.values(True, True)))
-        with _held_out(self._network) if differs else nullcontext():
+        with hold_out_net(self._network) if differs else nullcontext():
             outs = [self._network(part) for part in self._split(data)]
         found = []
         for key in keys:
@@ -156,21 +154,6 @@ class NetworkCalls:
             return list(data.split(size, dim))
         count = min(count or 1, length)
         return list(data.split([length // count + (i < length % count) for i in range(count)], dim))
-
-
-@contextmanager
-def _held_out(network: Module) -> Iterator[None]:
-    """The parameters of a network as constants, which `lite.jit` still reads from where they are."""
-    leaves = from_module(network)
-    learn = [x for x in leaves.values(True, True) if isinstance(x, Parameter) and x.requires_grad]
-    for parameter in learn:
-        parameter.requires_grad = False
-    try:
-        with leaves.apply(lambda x: x if isinstance(x, Parameter) else detached(x)).to_module(network):
-            yield
-    finally:
-        for parameter in learn:
-            parameter.requires_grad = True
 
 
 def _exchanged(params: TensorDictBase | None, network: Module) -> Any:

@@ -1,11 +1,14 @@
 """What the transforms ask of their input."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from helpers.cases import raises
 
-from lite import TensorDict, nn
-from lite.nn.values.entries import detached, require_array, require_time
+from lite import TensorDict, enable_grad, grad, nn
+from lite.nn.losses import hold_out_net
+from lite.nn.values.entries import require_array, require_time
 
 
 def test_time_and_arrays() -> None:
@@ -23,16 +26,21 @@ def test_errors_name_the_reader_and_the_entry() -> None:
         require_array(TensorDict(done={"a": 1}), ("done",), "Reader")
 
 
-def test_arrays_stay_what_they_are() -> None:
-    array = np.ones(3)
-    assert detached(array) is array
-    assert detached(nn.Parameter(array)) is array
+def test_a_network_held_out_has_no_derivatives_by_its_parameters() -> None:
+    model, net = nn.Linear(3, 2, rng=0), nn.Sequential(nn.Linear(2, 4, rng=1), nn.BatchNorm1d(4))
+    net[0].bias.requires_grad_(False)
+    x, before = np.arange(15, dtype=np.float32).reshape(5, 3) ** 2, net[1].running_mean.copy()
+    with enable_grad(), hold_out_net(net):
+        (net(model(x)) ** 3).sum().backward()
+    assert all(parameter.grad is None for parameter in net.parameters())
+    assert [parameter.requires_grad for parameter in net.parameters()] == [True, False, True, True]
+    assert (net[1].running_mean != before).any()  # its buffers are as without
 
+    def loss(params: TensorDict, held: TensorDict) -> Any:
+        with params.to_module(model), held.to_module(net), hold_out_net(net):
+            return (net(model(x)) ** 3).sum()
 
-def test_parameters_in_a_tree_become_their_arrays() -> None:
-    net = nn.Linear(2, 3)
-    params = nn.TensorDictParams(TensorDict.from_module(net), no_convert=True)
-    out = detached(params)
-    assert type(out) is TensorDict
-    assert out["weight"] is net.weight.data
-    assert isinstance(params["weight"], nn.Parameter)
+    both = [TensorDict.from_module(one).data.clone() for one in (model, net)]
+    by_model, by_net = grad(loss, argnums=(0, 1))(*both)
+    np.testing.assert_allclose(by_model["weight"], model.weight.grad, rtol=1e-4)
+    assert all((found == 0).all() for found in by_net.values(True, True))
