@@ -17,6 +17,7 @@ from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.model import Value, read_model
 from lite._tree.protocol import Container
 from lite.cli.prompts import with_own_names
+from lite.data.replay.storages import LazyStackStorage
 from lite.data.tables.json_lines import json_lines
 from lite.models.batches.rows import is_messages
 from lite.nn._export.contract import contract_path, read_contract
@@ -130,9 +131,11 @@ def _folder(path: Path) -> dict[str, Any] | None:
         buffers = sorted(
             (one for one in path.iterdir() if one.name.isdecimal()), key=lambda one: int(one.name)
         )
-    if buffers and all((buffer / "storage" / "meta.json").is_file() for buffer in buffers):
-        storages = [TensorDict.load(buffer / "storage") for buffer in buffers]
-        about = [read_file(str(b / "storage" / "storage_metadata.json"), _MAX_ABOUT) for b in buffers]
+    places = [buffer / "storage" for buffer in buffers]
+    if places and all((place / "storage_metadata.json").is_file() for place in places):
+        lists = [place / LazyStackStorage.rows_file for place in places]
+        storages = [TensorDict.load(x if x.is_file() else x.parent) for x in lists]
+        about = [read_file(str(place / "storage_metadata.json"), _MAX_ABOUT) for place in places]
         facts = _tree(path, storages[0], "buffer.loads")
         del facts["batch_size"]
         return {

@@ -13,7 +13,7 @@ from helpers.models.real_models import MODELS
 import lite
 from lite import TensorDict, nn
 from lite.cli import main
-from lite.data import LazyTensorStorage, ReplayBufferEnsemble, TensorDictReplayBuffer
+from lite.data import LazyStackStorage, LazyTensorStorage, ReplayBufferEnsemble, TensorDictReplayBuffer
 from lite.models import read_log_probs
 
 TD = TensorDict(
@@ -71,6 +71,11 @@ def test_replay_buffers_and_state_dicts(run: Run) -> None:
         out = run(["info", path, "--json"]).json
         assert (out["replay buffer"], out["rows"], out["capacity"]) == (path, rows, capacity)
         assert (out["open"], out["entries"]["obs"]) == (f'buffer.loads("{path}")', "float32[10, 4]")
+    ragged = TensorDictReplayBuffer(storage=LazyStackStorage(9), batch_size=2)
+    ragged.extend(lite.lazy_stack([TensorDict(x=np.zeros(n)) for n in (2, 3)]))
+    ragged.dumps("ragged")
+    out = run(["info", "ragged", "--json"]).json
+    assert (out["rows"], out["entries"]) == ([2], {"x": "float64[2, -1]"})
     lite.save({"net": nn.Linear(2, 1).state_dict(), "frames": 100}, "checkpoint")
     assert run(["info", "checkpoint", "--json"]).json == {
         "state dict": "checkpoint",
