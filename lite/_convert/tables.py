@@ -163,8 +163,8 @@ def _arrow_column(package: ModuleType, entry: Any, key: str) -> Any:
                 f"the text at key {key!r} cannot be written: {error.object[:80]!r} is no UTF-8."
             ) from None
     array = np.ascontiguousarray(host_array(entry, key))
-    if array.dtype.kind in "cV":
-        raise ValueError(f"Arrow has no type for the {array.dtype} array at key {key!r}.")
+    if array.dtype.kind in "cV" or 0 in array.shape[1:]:
+        raise ValueError(f"Arrow has no type for the {array.dtype} array of {array.shape} at key {key!r}.")
     column = package.array(array.reshape(-1))
     for size in reversed(array.shape[1:]):
         column = package.FixedSizeListArray.from_arrays(column, size)
