@@ -737,10 +737,15 @@ class ReplayBuffer:
     def _load_rows(self, folder: Path) -> None:
         """Write rows that TorchRL's buffer has numbered, without the numbers: new rows have none here."""
         rows: Any = lite.load_memmap(folder).exclude("index")
-        inner = math.prod(rows.shape[1 : self._storage.ndim])
-        filled = -(read_json(folder / METADATA)["len"] // -inner)
-        room = -(self._storage.max_size // -inner)
-        if filled > room or filled == len(rows) != room:
+        inner = math.prod(rows.shape[1 : self._storage.ndim]) or 1
+        length = read_json(folder / METADATA)["len"]
+        if type(length) is not int or not 0 <= length <= len(rows) * inner:
+            raise ValueError(
+                f"{folder / METADATA} is damaged, or of another ndim than {self._storage.ndim}: its len is "
+                f"{length!r:.40}, the rows have the shape {tuple(rows.shape)}."
+            )
+        filled, room = -(length // -inner), -(self._storage.max_size // -inner)
+        if len(rows) != room and (filled >= room or filled == len(rows)):
             kind = "a full ring of " if filled == len(rows) else ""
             raise ValueError(
                 f"{folder} has {kind}{filled} rows, the storage has room for {room}: load that into a "

@@ -342,6 +342,15 @@ def test_dumps_of_torchrl(tmp_path) -> None:
     assert highest.extend(TensorDict({"x": np.array([1.0, 9.0], np.float32)}, [2])).tolist()[0] == -1
     other = made(7)  # behind the last row of the file there would be rows that nobody wrote
     raises(ValueError, "full ring of 6 rows.* room for 7", other.loads, tmp_path / "prioritized")
+    metadata = tmp_path / "lanes" / "storage" / "storage_metadata.json"
+    for length in ("-3", "13", "1e3", '"x"'):
+        metadata.write_text(f'{{"metadata": {{}}, "is_pytree": false, "len": {length}}}')
+        raises(
+            ValueError,
+            "storage_metadata.json is damaged or foreign: its len",
+            other.loads,
+            tmp_path / "lanes",
+        )
     assert len(other) == 0
 
 
