@@ -56,21 +56,22 @@ def test_an_error_names_the_entries(step: Any) -> None:
 
 
 def test_what_is_given_back_or_written_is_not_left_out(tmp_path: Path) -> None:
-    def give(td: Any) -> Any:
+    def give(other: Any, td: Any) -> Any:
         td["of", "y"] = td["x"] + 1
         td["flat"][...] = 0
-        return td["info"], td["x"].sum()
+        return td["info"], (td["x"] + other["x"]).sum()
 
     def given() -> Any:
         of, info = TensorDict(w=np.ones(2)), TensorDict(id=np.ones(2))
         return TensorDict(x=np.ones(2), of=of, info=info, flat=np.ones(2), more=np.ones(2))
 
-    step = lite.load_step(lite.jit(give).lower(given()).save(tmp_path / "give.onnx"))
+    first = TensorDict(x=np.ones(2), of=TensorDict(w=np.ones(2)))
+    step = lite.load_step(lite.jit(give).lower(first, given()).save(tmp_path / "give.onnx"))
     td = given().exclude("more", ("of", "w"), ("info", "id"))
-    info, total = step(td)
+    info, total = step(first.select("x"), td)
     assert info is td["info"]
-    assert total == 2
+    assert total == 4
     np.testing.assert_array_equal(td["of", "y"], [2, 2])
     np.testing.assert_array_equal(td["flat"], [0, 0])
     for key in ("of", "info", "flat"):
-        raises(ValueError, rf"It lacks \['{key}'\]", step, given().exclude(key))
+        raises(ValueError, rf"It lacks \['{key}'\]", step, first, given().exclude(key))
