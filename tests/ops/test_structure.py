@@ -132,6 +132,9 @@ def test_key_collisions() -> None:
     td = TensorDict({"n": {"a": 1}, "n.a": 2})
     with unchanged(td), pytest.raises(KeyError, match="collide"):
         td.flatten_keys()
+    td["n.b"] = td.pop("n.a")
+    with unchanged(td):
+        assert leaves(td.unflatten_keys()) == [("n", "a"), ("n", "b")]
     clash = TensorDict({"n": 1, "n.a": 2})
     with unchanged(clash), pytest.raises(KeyError, match="override"):
         clash.unflatten_keys()
