@@ -344,8 +344,9 @@ class Named:
             taken, attributes = _names_of(tuple(codes))
             self._attributes |= attributes
             self._entries(value.__globals__, depth - 1, "", taken)
-            for default in (value.__defaults__, value.__kwdefaults__):
-                self._look(default, depth - 1, name)
+            for key in ("__code__", "__defaults__", "__kwdefaults__"):  # autoreload changes them in place
+                if getattr(value, key) is not None:
+                    self._follow(functools.partial(getattr, value, key), depth - 1, name)
 
     def _attributes_of(self, value: Any, depth: int, name: str) -> None:
         """The attributes of an object that the caller's code names: its own, and those of its class."""

@@ -334,6 +334,30 @@ def of_arrays_alone(wrap: Any) -> Iterator[Any]:
     yield step(X)
 
 
+def of_code_that_is_changed_in_place(wrap: Any) -> Iterator[Any]:
+    """As IPython's autoreload does, which keeps the functions."""
+
+    def scaled(x: Any, by: float = 2.0, *, more: float = 1.0) -> Any:
+        return x * by + more
+
+    def reloaded(x: Any, by: float = 3.0, *, more: float = 1.0) -> Any:
+        return x - by * more
+
+    def whole(x: Any) -> Any:
+        return scaled(x)
+
+    step = wrap(whole)
+    yield step(X)
+    scaled.__code__ = reloaded.__code__
+    yield step(X)
+    scaled.__defaults__ = (5.0,)
+    yield step(X)
+    scaled.__kwdefaults__ = {"more": 7.0}
+    yield step(X)
+    whole.__code__ = (lambda x: x / 4).__code__.replace(co_freevars=whole.__code__.co_freevars)
+    yield step(X)
+
+
 @pytest.mark.filterwarnings("ignore:.* is traced again where")
 @each_case(
     "program",
@@ -341,6 +365,7 @@ def of_arrays_alone(wrap: Any) -> Iterator[Any]:
         of_a_cell, of_a_global, of_a_generator, of_entries, of_items, of_a_module, of_a_method,
         of_functions_inside, of_values, of_classes, of_objects, of_a_module_of_python, of_defaults,
         of_attributes_of_modules, of_a_function_in_a_module, of_modes_of_parts, of_arrays_alone,
+        of_code_that_is_changed_in_place,
     ],
 )  # fmt: skip
 def test_names_are_read_at_each_call(program: Callable[[Any], Iterator[Any]]) -> None:
