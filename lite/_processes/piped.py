@@ -35,7 +35,9 @@ class PipedProcess:
     def how_it_ended(self, timeout: float) -> str:
         """What to tell of a process whose pipe was closed, for which it is waited `timeout` seconds."""
         self.process.join(timeout)
-        return f"its process ended with exit code {self.process.exitcode}"
+        # What serves ends without a word then; that of a notebook goes to all processes.
+        why = ", as after an interrupt (Ctrl-C, a notebook's stop button)" * (self.process.exitcode == 0)
+        return f"its process ended with exit code {self.process.exitcode}{why}"
 
     def end(self, timeout: float) -> None:
         """Wait for the process, which was told to end; it is killed after `timeout` seconds."""

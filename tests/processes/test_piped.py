@@ -13,6 +13,9 @@ def test_a_process_answers_and_ends():
     worker.connection.send(1)
     assert worker.connection.recv() == 11
     worker.connection.send(None)
+    assert worker.how_it_ended(60).endswith(
+        "exit code 0, as after an interrupt (Ctrl-C, a notebook's stop button)"
+    )
     worker.end(60)
     assert worker.process.exitcode == 0
     assert worker.connection.closed

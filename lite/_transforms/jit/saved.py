@@ -68,6 +68,9 @@ class Lowered:
         self._added = added
         self._held = held
 
+    def __repr__(self) -> str:
+        return f"Lowered({self.graph!r})"
+
     @property
     def graph(self) -> GraphView:
         """The graph."""

@@ -521,7 +521,7 @@ def _cov(
     parts = [np.atleast_2d(x) for x in given]
     parts = [x if rowvar or x.shape[0] == 1 else x.T for x in parts]
     rows = np.concatenate(parts, 0).astype(wanted)
-    count = rows.shape[1] - (ddof if ddof is not None else 0 if bias else 1)
+    count = max(rows.shape[1] - (ddof if ddof is not None else 0 if bias else 1), 0)
     centred = rows - rows.mean(1, keepdims=True)
     return np.squeeze(np.matmul(centred, np.conjugate(centred.T)) / count)
 

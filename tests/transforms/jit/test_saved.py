@@ -126,9 +126,9 @@ def test_which_sizes_a_file_serves_is_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"got float64 of \(4, 2\)\. A size of the batch may change where"):
         step(np.ones((3, 2)), np.ones((4, 2)))
     axes = {"x": {0: "n"}, "y": {0: "m"}}
-    file = (
-        lite.jit(product, dynamic_axes=axes).lower(np.ones((3, 2)), np.ones((3, 2))).save(tmp_path / "t.onnx")
-    )
+    lowered = lite.jit(product, dynamic_axes=axes).lower(np.ones((3, 2)), np.ones((3, 2)))
+    assert repr(lowered) == "Lowered(GraphView(product: 2 operators: Transpose 1, MatMul 1))"
+    file = lowered.save(tmp_path / "t.onnx")
     assert lite.load_step(file)(np.ones((3, 2)), np.ones((4, 2))).shape == (3, 4)
 
 

@@ -144,6 +144,14 @@ def test_covariances_have_the_dtype_of_numpys(function: Any, options: dict[str, 
     check_graph(lambda x: function(x, **options), x, axes={})
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_covariances_of_too_few_observations_are_not_finite() -> None:
+    for x in (np.ones((2, 1)), np.ones((2, 0))):
+        expected = np.cov(x, ddof=1)
+        for found in (lite.vmap(np.cov)(x[None])[0], lite.jit(np.cov)(x)):
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_sums_in_another_dtype() -> None:
     check_central("sum in double", lambda x: np.sum(x, 0, np.float64), (f(3),))
     raises(NotImplementedError, r"numpy\.sum", lambda: grad_of(lambda x: np.sum(x, dtype=np.int64), [1.5]))
