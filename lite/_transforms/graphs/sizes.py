@@ -42,7 +42,7 @@ class _Comparisons(threading.local):
     def __init__(self) -> None:
         self.found: dict[Comparison, bool] | None = None
         self.computed: set[int] = set()  # the primes of sizes that only a run of the graph knows
-        self.refuses = False  # whether what cannot be compared is refused
+        self.refuses = False  # whether all that cannot be compared is refused
         self.refused: Exception | None = None  # by what, where the function went on
 
 
@@ -177,8 +177,9 @@ class Size(int):
 
 
 def _refuse(name: str) -> NoReturn:
+    of = "traced: the function" if comparisons.refuses else "exported: the module"
     comparisons.refused = NotImplementedError(
-        f"cannot be traced: the function takes {name} of a dynamic size, a number of this "
+        f"cannot be {of} takes {name} of a dynamic size, a number of this "
         "call: sizes can be compared, and added, subtracted and multiplied with numbers."
     )
     raise comparisons.refused
@@ -189,7 +190,7 @@ def _refusing(name: str) -> Any:
     method = getattr(int, name)
 
     def call(self: Size, *args: Any) -> Any:
-        if comparisons.refuses and _is_asked_by_caller():
+        if (comparisons.refuses or name in _SAME) and _is_asked_by_caller():
             _refuse(name.strip("_"))
         return method(self, *args)
 
@@ -200,6 +201,8 @@ _REFUSED = """
     hash int float round trunc floor ceil pow rpow truediv rfloordiv mod rmod divmod rdivmod
     and rand or ror xor rxor lshift rlshift rshift rrshift invert
 """
+# What sizes of several traces may have in common, such as to be odd; other results tell them apart.
+_SAME = ("__hash__", "__and__", "__mod__", "__rmod__", "__divmod__", "__truediv__", "__rfloordiv__")
 for _name in _REFUSED.split():
     setattr(Size, f"__{_name}__", _refusing(f"__{_name}__"))
 

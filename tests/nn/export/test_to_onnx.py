@@ -541,6 +541,14 @@ def test_branches_on_sizes_are_refused_where_a_size_has_another_answer(tmp_path:
         raises(NotImplementedError, message, net.to_onnx, path, x)
         session = open_graph(net.to_onnx(path, x, dynamic_axes={}))
         np.testing.assert_allclose(run_graph(session, [x])[0], net(x), err_msg=str(asks))
+    for net.asks in (lambda n: n % 2 == 0, lambda n: n & 1, lambda n: n in {3, 7}, lambda n: 10 // n):
+        raises(
+            NotImplementedError,
+            "the module takes (mod|and|hash|rfloordiv) of a dynamic",
+            net.to_onnx,
+            path,
+            x,
+        )
     for net.asks in (lambda n: n > 0, lambda n: n == 0, lambda n: 3 * n >= 3, lambda n: n + 1 < 2):
         session = open_graph(net.to_onnx(path, x))
         for rows in (numbers(n, 4) for n in (1, 7)):
