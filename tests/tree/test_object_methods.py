@@ -134,6 +134,17 @@ def test_lock(make: Any):
 # -- done to the data as to an entry ------------------------------------------------------------
 
 
+@BOTH
+def test_numbers_leave_it_alone(make: Any):
+    x = make()
+    unary = (np.exp, np.negative, abs, lambda x: x + 1, lambda x: 1 + x, lambda x: x * x)
+    for result in (*(op(x) for op in unary), x.exp(), x.apply(np.exp), x.float(), x.zero_()):
+        assert type(result) is type(x)
+        assert result.tolist() == make().tolist()
+    assert x.exp() is not x
+    assert x.cummax(0).values.tolist() == x.tolist()
+
+
 def test_in_place():
     x = rows()
     assert x.pad([1, 0], inplace=True) is x
