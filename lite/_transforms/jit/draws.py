@@ -19,48 +19,23 @@ import numpy as np
 
 from lite._arrays.types import HostArray, Shape
 from lite._transforms.graphs.sizes import Size
+from lite._transforms.vmap.randomness import parameters_of
 
-# Distributions of a location and a scale: the standard one, and the names of the two.
-_SCALED: dict[str, tuple[str, str | None, str]] = {
-    "normal": ("standard_normal", "loc", "scale"),
-    "exponential": ("standard_exponential", None, "scale"),
-    "gumbel": ("gumbel", "loc", "scale"),
-    "laplace": ("laplace", "loc", "scale"),
-    "logistic": ("logistic", "loc", "scale"),
+# Distributions of a location and a scale, and the standard one of each.
+_SCALED = {
+    "normal": "standard_normal",
+    "exponential": "standard_exponential",
+    **{name: name for name in ("gumbel", "laplace", "logistic")},
 }
-# The others, with the names of what may be given by place.
-_LISTED: dict[str, tuple[str, ...]] = {
-    "random": ("size", "dtype"),
-    "standard_normal": ("size", "dtype"),
-    "standard_exponential": ("size", "dtype"),
-    "standard_gamma": ("shape", "size", "dtype"),
-    "standard_cauchy": ("size",),
-    "standard_t": ("df", "size"),
-    "integers": ("low", "high", "size", "dtype", "endpoint"),
-    "beta": ("a", "b", "size"),
-    "binomial": ("n", "p", "size"),
-    "chisquare": ("df", "size"),
-    "gamma": ("shape", "scale", "size"),
-    "geometric": ("p", "size"),
-    "poisson": ("lam", "size"),
-    "vonmises": ("mu", "kappa", "size"),
-    "multinomial": ("n", "pvals", "size"),
-    "multivariate_normal": ("mean", "cov", "size", "check_valid", "tol"),
-    "dirichlet": ("alpha", "size"),
-    "lognormal": ("mean", "sigma", "size"),
-    "negative_binomial": ("n", "p", "size"),
-    "hypergeometric": ("ngood", "nbad", "nsample", "size"),
-    "triangular": ("left", "mode", "right", "size"),
-    "rayleigh": ("scale", "size"),
-    **dict.fromkeys(("weibull", "pareto", "power", "zipf"), ("a", "size")),
-}
-# Those that take elements of an array: it, and after the size what else may be given by place.
-_TAKING: dict[str, tuple[str, ...]] = {
-    "permutation": ("x", "axis"),
-    "permuted": ("x", "axis"),
-    "choice": ("a", "size", "replace", "p", "axis", "shuffle"),
-}
-METHODS = frozenset({*(standard for standard, *_ in _SCALED.values()), *_LISTED, *_TAKING})
+# Those that take elements of an array, and the others.
+_TAKING = ("permutation", "permuted", "choice")
+_LISTED = (
+    *("random", "standard_normal", "standard_exponential", "standard_gamma", "standard_cauchy", "standard_t"),
+    *("integers", "beta", "binomial", "chisquare", "dirichlet", "gamma", "geometric", "hypergeometric"),
+    *("lognormal", "multinomial", "multivariate_normal", "negative_binomial", "pareto", "poisson", "power"),
+    *("rayleigh", "triangular", "vonmises", "weibull", "zipf"),
+)
+METHODS = frozenset({*_SCALED.values(), *_LISTED, *_TAKING})
 
 
 @dataclass(frozen=True)
@@ -158,7 +133,7 @@ def traced_generator_class() -> Any:
             self._source = source
             self._graph = graph
 
-        def _drawn(self, method: str, size: Any, **arguments: Any) -> Any:
+        def _drawn(self, method: str, size: Any, /, **arguments: Any) -> Any:
             for name, value in arguments.items():
                 if isinstance(value, HostArray):
                     self._graph.fail(
@@ -186,22 +161,25 @@ def traced_generator_class() -> Any:
                 self._graph.fail("shuffles an ndarray in place: write x = rng.permutation(x)")
             x[...] = self.permutation(x, axis)
 
-    def scaled(standard: str, loc: str | None, scale: str) -> Callable[..., Any]:
+    def scaled(name: str) -> Callable[..., Any]:
+        parameters = parameters_of(name)
+
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
-            names = [key for key in (loc, scale, "size") if key is not None]
-            given = {**dict(zip(names, args, strict=False)), **kwargs}
+            given = {**dict(zip(parameters, args, strict=False)), **kwargs}
             size = given.get("size")
-            at, by = given.get(loc, 0.0) if loc else 0.0, given.get(scale, 1.0)
             if size is None:
-                size = np.broadcast_shapes(np.shape(at), np.shape(by)) or None
-            found = self._drawn(standard, size)
+                shapes = [np.shape(given[key]) for key in ("loc", "scale") if key in given]
+                size = np.broadcast_shapes(*shapes) or None
+            found = self._drawn(_SCALED[name], size)
             if "scale" in given:
-                found = found * by
-            return found + at if loc in given else found
+                found = found * given["scale"]
+            return found + given["loc"] if "loc" in given else found
 
         return draw
 
-    def listed(name: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
+    def listed(name: str) -> Callable[..., Any]:
+        parameters = parameters_of(name)
+
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
             given = {**dict(zip(parameters, args, strict=False)), **kwargs}
             if given.pop("out", None) is not None:
@@ -210,8 +188,8 @@ def traced_generator_class() -> Any:
 
         return draw
 
-    def taking(name: str, parameters: tuple[str, ...]) -> Callable[..., Any]:
-        of_any = listed(name, parameters)
+    def taking(name: str) -> Callable[..., Any]:
+        parameters, of_any = parameters_of(name), listed(name)
 
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
             given = {**dict(zip(parameters, args, strict=False)), **kwargs}
@@ -238,12 +216,9 @@ def traced_generator_class() -> Any:
 
         return draw
 
-    for name, (standard, loc, scale) in _SCALED.items():
-        setattr(TracedGenerator, name, scaled(standard, loc, scale))
-    for name, parameters in _LISTED.items():
-        setattr(TracedGenerator, name, listed(name, parameters))
-    for name, parameters in _TAKING.items():
-        setattr(TracedGenerator, name, taking(name, parameters))
+    for make, names in ((scaled, _SCALED), (listed, _LISTED), (taking, _TAKING)):
+        for name in names:
+            setattr(TracedGenerator, name, make(name))
     known = {*_SCALED, *_LISTED, *_TAKING, "uniform", "shuffle", "bit_generator"}
     for name in dir(np.random.Generator):
         if not name.startswith("_") and name not in known:

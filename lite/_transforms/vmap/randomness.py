@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from functools import cache
+from inspect import signature
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -71,24 +72,23 @@ def _generators() -> tuple[Any, Any, Any]:
     return Asking, Refusing, Different
 
 
-# The parameters of each distribution, in order; size comes next.
-_DISTRIBUTIONS: dict[str, tuple[str, ...]] = {
-    "beta": ("a", "b"), "binomial": ("n", "p"), "chisquare": ("df",), "exponential": ("scale",),
-    "gamma": ("shape", "scale"), "geometric": ("p",), "gumbel": ("loc", "scale"), "integers": ("low", "high"),
-    "laplace": ("loc", "scale"), "logistic": ("loc", "scale"), "lognormal": ("mean", "sigma"),
-    "negative_binomial": ("n", "p"), "normal": ("loc", "scale"), "pareto": ("a",), "poisson": ("lam",),
-    "random": (), "rayleigh": ("scale",), "standard_cauchy": (), "standard_exponential": (),
-    "standard_gamma": ("shape",), "standard_normal": (), "standard_t": ("df",),
-    "triangular": ("left", "mode", "right"), "uniform": ("low", "high"), "vonmises": ("mu", "kappa"),
-    "weibull": ("a",),
-}  # fmt: skip
-
-
+# Parameters of these broadcast, and come before size; for the others there is one call for each element.
+_DISTRIBUTIONS = (
+    *("beta", "binomial", "chisquare", "exponential", "gamma", "geometric", "gumbel", "integers", "laplace"),
+    *("logistic", "lognormal", "negative_binomial", "normal", "pareto", "poisson", "random", "rayleigh"),
+    *("standard_cauchy", "standard_exponential", "standard_gamma", "standard_normal", "standard_t"),
+    *("triangular", "uniform", "vonmises", "weibull"),
+)
 _EACH = (
     *("bytes", "choice", "dirichlet", "f", "hypergeometric", "logseries", "multinomial", "noncentral_f"),
     *("multivariate_hypergeometric", "multivariate_normal", "noncentral_chisquare", "permutation"),
     *("permuted", "power", "shuffle", "wald", "zipf"),
 )
+
+
+def parameters_of(name: str) -> list[str]:
+    """What a method of a generator may be given, in order."""
+    return list(signature(getattr(np.random.Generator, name)).parameters)[1:]
 
 
 def _refuse(name: str) -> Callable[..., Any]:
@@ -102,11 +102,11 @@ def _refuse(name: str) -> Callable[..., Any]:
 
 
 def _draw_different(name: str) -> Callable[..., Any]:
-    names = _DISTRIBUTIONS[name]
-    after = ("size", "dtype", "endpoint") if name == "integers" else ("size", "dtype", "out")
+    parameters = parameters_of(name)
+    names = parameters[: parameters.index("size")]
 
     def draw(self: Any, *args: Any, **kwargs: Any) -> Array:
-        given = {**dict(zip((*names, *after), args, strict=False)), **kwargs}
+        given = {**dict(zip(parameters, args, strict=False)), **kwargs}
         if given.pop("out", None) is not None:
             raise TypeError(f"{name} with randomness='different' makes its own array; it takes no out.")
         size = given.pop("size", None)

@@ -50,6 +50,7 @@ DRAWS: dict[str, Any] = {
     "weibull": lambda rng, x: rng.weibull(2.0, 3),
     "beta": lambda rng, x: rng.beta(2.0, 3.0, 3),
     "standard normal": lambda rng, x: rng.standard_normal(3),
+    "standard exponential": lambda rng, x: rng.standard_exponential(3, np.float32, "inv"),
 }
 
 

@@ -32,8 +32,9 @@ def test_generators_as_arguments_obey_randomness() -> None:
     assert out.shape == (4, 3)
     np.testing.assert_allclose(out - out[:, :1], 0, atol=0.02)
     assert len(set(out[:, 0] - np.arange(4))) == 4
-    picked = vmap(lambda x, rng: rng.choice(5, 2) + x, (0, None), randomness="different")
-    assert picked(np.zeros(8), np.random.default_rng(0)).shape == (8, 2)
+    for draw in (lambda rng: rng.choice(5, 2), lambda rng: rng.standard_exponential(2, np.float32, "inv")):
+        picked = vmap(lambda x, rng, draw=draw: draw(rng) + x, (0, None), randomness="different")
+        assert picked(np.zeros(8), np.random.default_rng(0)).shape == (8, 2)
     same = vmap(lambda x, rng: x + rng.random(), (0, None), randomness="same")
     out = same(np.zeros(3), np.random.default_rng(0))
     np.testing.assert_array_equal(out, np.random.default_rng(0).random())
