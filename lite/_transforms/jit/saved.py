@@ -355,40 +355,28 @@ def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
     seeds = list(dict.fromkeys(x.source for x in program.draws.values() if type(x.source) is Seeded))
     gone = set(program.captured)
     return {
-        "inputs": [
-            [x.name, list(x.shape), x.dtype.name] for x in program.traced.inputs if x.name not in gone
-        ],
-        "outputs": [[name, list(shape), dtype.name] for name, shape, dtype in program.traced.outputs],
+        "inputs": [(x.name, x.shape, x.dtype.name) for x in program.traced.inputs if x.name not in gone],
+        "outputs": [(name, shape, dtype.name) for name, shape, dtype in program.traced.outputs],
         "leaves": program.arguments,
-        "shapes": list(map(list, program.argument_shapes)),
+        "shapes": program.argument_shapes,
         "draws": {name: _draw(draw, seeds) for name, draw in program.draws.items()},
         "seeds": [_as_lists(one.start.bit_generator.state) for one in seeds],
         "result": _to_json(program.structure[:count]),
         "results": program.results,
-        "written": {str(i): name for i, name in program.written.items()},
+        "written": program.written,
         "entries": [
-            [i, key, None if structure is None else _to_json(structure), names]
+            (i, key, None if structure is None else _to_json(structure), names)
             for i, key, structure, names in program.entries
         ],
-        "labels": {label: list(place) for label, place in program.labels.items()},
-        "comparisons": [list(one) for one in sorted(program.comparisons)],
-        "primes": {str(prime): label for prime, label in program.primes.items()},
+        "labels": program.labels,
+        "comparisons": sorted(program.comparisons),
+        "primes": program.primes,
         "threads": program.threads,
-        "refuses": list(program.refuses),
-        "pairs": {str(i): name for i, name in runner.pairs.items()},
-        "places": [None if place is None else list(place) for place in runner.places],
-        "joined": [
-            [
-                one.input,
-                one.output,
-                list(one.inputs),
-                list(map(list, one.shapes)),
-                one.dtype.name,
-                list(one.read),
-            ]
-            for one in runner.joined
-        ],
-        "tiles": [[one.name, list(one.parts), list(one.rows), one.whole] for one in runner.tiles],
+        "refuses": program.refuses,
+        "pairs": runner.pairs,
+        "places": runner.places,
+        "joined": [(x.input, x.output, x.inputs, x.shapes, x.dtype.name, x.read) for x in runner.joined],
+        "tiles": [(x.name, x.parts, x.rows, x.whole) for x in runner.tiles],
     }
 
 
