@@ -228,6 +228,11 @@ def test_errors_name_the_argument():
     for call, error, words in [
         (lambda: gae(ONE, ONE[:1], ONE, DONE, gamma=0.9, lmbda=0.9), ValueError,
             r"value.*\(1, 3\).*\(2, 3\)"),
+        (lambda: gae(ONE, ONE, ONE[:1], DONE, gamma=0.9, lmbda=0.9), ValueError,
+            r"next_value.*\(1, 3\).*\(2, 3\)"),
+        (lambda: td_lambda_return(ONE, ONE[:1], DONE, gamma=0.9, lmbda=0.9), ValueError,
+            r"next_value.*\(1, 3\).*\(2, 3\)"),
+        (lambda: td0_return(ONE, ONE[:1], DONE, gamma=0.9), ValueError, r"next_value.*\(1, 3\).*\(2, 3\)"),
         (lambda: gae(ONE, ONE, ONE, DONE[:1], gamma=0.9, lmbda=0.9), ValueError,
             r"done.*\(2, 3\).*\(1, 3\)"),
         (lambda: gae(ONE, ONE, ONE, DONE, ONE, gamma=0.9, lmbda=0.9), TypeError, "terminated.*float64"),
