@@ -113,6 +113,9 @@ def test_shapes_that_are_none() -> None:
 
 def test_shapes_of_as_many_elements() -> None:
     assert Unbounded((-1, 1)).squeeze().unsqueeze(0).shape == (1, -1)
+    spec = Unbounded((2, 1, 3))
+    assert spec.reshape(3, -1).shape == spec.view((3, 2)).shape == (3, 2)
+    assert spec.flatten(0, 1).unflatten(0, (2, 1)).unsqueeze(-1).squeeze(-1) == spec
     assert Bounded([[0, 1]], [[2, 3]]).expand(4, 2).is_in(np.full((4, 2), 2.0, np.float32))  # type: ignore[attr-defined]
     raises(ValueError, "expand: shape must end with", Unbounded((1, 3)).expand, (3,))
     masked = Categorical(3, (2,), mask=[[True, False, False], [False, True, True]]).unsqueeze(0)

@@ -218,4 +218,7 @@ def test_an_empty_one_has_one_combination() -> None:
     grown = Composite(text=NonTensor((), example_data="x"), shape=(3,))
     assert grown["text"].shape == (3,)
     assert Composite().cardinality() == 0
+    spec = Composite({"a": Categorical(2, (1,)), "n": Composite(b=Categorical(3, (1,)), shape=1)}, shape=1)
+    assert (spec.cardinality(), spec.enumerate().batch_size) == (6, (6, 1))
+    assert spec.enumerate()["n", "b"].ravel().tolist() == [0, 1, 2, 0, 1, 2]
     raises(NotImplementedError, "cardinality is not known", lambda: Composite(a=Unbounded(2)).cardinality())
