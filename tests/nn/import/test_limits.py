@@ -70,6 +70,8 @@ REFUSED = [
     (Case("AveragePool", [PICTURE], {"kernel_shape": [TERABYTES, TERABYTES]}), "with its padding"),
     (Case("Col2Im", [ones(1, 4, 4), np.array([3, 3]), np.array([0, 0])]), "block_shape must be at least 1"),
     (Case("Col2Im", [ones(1, 4, 4), np.array([TERABYTES] * 2), np.array([2, 2])]), "cannot be made"),
+    (Case("Col2Im", [ones(1 << 20, 1, 1), np.array([8192] * 2), np.array([1, 1])], {"strides": [8192, 8192]}),
+        "cannot be made"),
     (Case("Conv", [PICTURE, KERNEL], {"group": "two"}), "group must be an integer, got 'two'"),
     (Case("Conv", [PICTURE, KERNEL], {"strides": [1.5, 1.5]}), "strides must be a list of integers"),
     (Case("Conv", [PICTURE]), r"'node' \(Conv\) has 1 inputs, and takes 2 to 3"),
