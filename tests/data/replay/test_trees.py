@@ -123,6 +123,9 @@ def test_state_dicts_and_folders(tmp_path):
     plain.extend(np.zeros((2, 3)))
     with pytest.raises(RuntimeError, match="holds rows that are arrays or TensorDicts, what is loaded like"):
         plain.loads(tmp_path / "b")
+    nested = ReplayBuffer(storage=LazyTensorStorage(10), batch_size=4)
+    nested.extend({"obs": np.zeros((2, 2))})
+    raises(RuntimeError, r"holds rows like \{'obs': \*\}, what is loaded like", nested.loads, tmp_path / "b")
 
 
 def test_hostile_folders(tmp_path):

@@ -243,6 +243,8 @@ def test_sequences_of_modules_and_what_is_selected(tmp_path: Path) -> None:
         np.testing.assert_allclose(got[key], want[key], rtol=1e-5, atol=1e-6)
     path = net.select_out_keys("z").to_onnx(path, td)
     np.testing.assert_equal([arg.name for arg in open_graph(path).get_outputs()], ["z"])
+    path = TensorDictModule(lambda x, y: x + 1, ["x", "unrelated"], ["z"]).to_onnx(path, td)
+    assert [arg.name for arg in open_graph(path).get_inputs()] == ["x", "unrelated"]  # one is not read
 
 
 def test_entries_that_are_no_arrays_stay_as_they_are(tmp_path: Path) -> None:

@@ -35,6 +35,9 @@ def test_generators_as_arguments_obey_randomness() -> None:
     for draw in (lambda rng: rng.choice(5, 2), lambda rng: rng.standard_exponential(2, np.float32, "inv")):
         picked = vmap(lambda x, rng, draw=draw: draw(rng) + x, (0, None), randomness="different")
         assert picked(np.zeros(8), np.random.default_rng(0)).shape == (8, 2)
+    rng, seen = np.random.default_rng(0), []
+    vmap(lambda x, rng: seen.append(rng.bit_generator) or x, (0, None), randomness="different")(x, rng)
+    assert seen == [rng.bit_generator]
     same = vmap(lambda x, rng: x + rng.random(), (0, None), randomness="same")
     out = same(np.zeros(3), np.random.default_rng(0))
     np.testing.assert_array_equal(out, np.random.default_rng(0).random())
