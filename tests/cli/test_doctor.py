@@ -58,6 +58,8 @@ def test_what_is_installed_and_what_is_not(run: Run, monkeypatch: pytest.MonkeyP
     assert found["extras"]["files"] == {"safetensors": None, "h5py": None, "pyarrow": None, "pandas": "7"}
     (line,) = (line for line in found["advice"] if line.startswith("for "))
     assert "[files,grammar,gym,ray,logging,video]" in line
+    versions["onnxruntime"] = versions.pop("onnxruntime-gpu")
+    assert doctor.version("onnxruntime") == "1.2.3"
 
 
 def test_why_libraries_of_kernels_are_not_used(run, monkeypatch, tmp_path):
