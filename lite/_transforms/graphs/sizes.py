@@ -202,7 +202,7 @@ _REFUSED = """
     and rand or ror xor rxor lshift rlshift rshift rrshift invert
 """
 # What sizes of several traces may have in common, such as to be odd; other results tell them apart.
-_SAME = ("__hash__", "__and__", "__mod__", "__rmod__", "__divmod__", "__truediv__", "__rfloordiv__")
+_SAME = ("__hash__", "__and__", "__mod__", "__rmod__", "__divmod__", "__rfloordiv__")
 for _name in _REFUSED.split():
     setattr(Size, f"__{_name}__", _refusing(f"__{_name}__"))
 

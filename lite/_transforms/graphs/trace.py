@@ -136,9 +136,11 @@ def _difference_if_small(
     fixed = _sizes_of(graph, int)
     small = (p for p in primes(_SMALL[0]) if not any(n and n % p == 0 for n in fixed | graph.factors))
     for _ in range(_ATTEMPTS):
-        sizes = dict(zip(graph.dimensions, itertools.islice(small, len(graph.dimensions)), strict=True))
-        if max(sizes.values()) not in _SMALL:
+        # The first dimension is the largest one here, and the smallest one in the other traces.
+        numbers = list(itertools.islice(small, len(graph.dimensions)))[::-1]
+        if numbers[0] not in _SMALL:
             break
+        sizes = dict(zip(graph.dimensions, numbers, strict=True))
         other = make(sizes)
         other.moves = set(graph.moves)
         try:

@@ -71,6 +71,16 @@ def test_what_hangs_on_a_size_is_refused() -> None:
             traced(function, ("n", 3))
 
 
+def test_which_of_two_sizes_is_larger_is_no_part_of_a_graph() -> None:
+    for function in (
+        lambda x, y: x * len(range(x.shape[0] - y.shape[0])),
+        lambda x, y: x * 2 if x.shape[0] < y.shape[0] else x,
+        lambda x, y: x + TABLE[: y.shape[0] - x.shape[0]].sum(),
+    ):
+        with pytest.raises(NotImplementedError, match="one size of the dynamic dimensions n, m alone"):
+            traced(function, ("n", 3), ("m", 3))
+
+
 def test_a_table_that_another_prime_cuts_is_no_table_of_the_graph() -> None:
     """600 entries are 503 in one trace and all in the other, of which both have only the shape."""
 
