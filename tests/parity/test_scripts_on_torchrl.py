@@ -1,5 +1,6 @@
 """Scripts of tests/scripts run on TorchRL's classes, too: what `bench/scripts_learning.py` compares."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -92,7 +93,8 @@ def test_in_lockstep(name: str, on_torchrl: Any) -> None:
     """
     frames, sides = 64, {}
     for side in ("torchrl", "lite"):
-        module = on_torchrl.script(name, torchrl=side == "torchrl")
+        script = on_torchrl.script(name, torchrl=side == "torchrl")
+        module = SimpleNamespace(**(script.learn.__globals__ | vars(script)))
         env = module.make_env()
         env.set_seed(0)
         sides[side] = module, env, *module.make_models(env)
