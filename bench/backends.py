@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from side_by_side import arguments, heading, machine, place, save
+from side_by_side import arguments, heading, machine, place, show
 
 import lite.kernels as k
 
@@ -119,9 +119,7 @@ def main() -> None:
             for case in columns[first]
         ),
     ]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    save(place(asked), "backends", text, {"about": about, "rows": rows})
+    show(place(asked), "backends", lines, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

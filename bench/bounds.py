@@ -18,7 +18,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
     os.environ[_name] = "1"
 
 import numpy as np  # noqa: E402
-from side_by_side import arguments, heading, machine, measure, place, save  # noqa: E402
+from side_by_side import arguments, heading, machine, measure, place, repeated, show  # noqa: E402
 
 from lite import TensorDict, grad, vmap  # noqa: E402
 from lite import kernels as k  # noqa: E402
@@ -170,15 +170,8 @@ def timed(part: Part, rounds: int) -> Iterator[dict[str, Any]]:
         start = time.perf_counter()
         call()
         loops[name] = max(1, round(ROUND_SECONDS / (time.perf_counter() - start)))
-
-    def looped(name: str) -> Callable[[], None]:
-        def run() -> None:
-            for _ in range(loops[name]):
-                part.ways[name]()
-
-        return run
-
-    for name, taken in measure({name: looped(name) for name in part.ways}, rounds, pause=0).items():
+    runs = {name: repeated(call, loops[name]) for name, call in part.ways.items()}
+    for name, taken in measure(runs, rounds, pause=0).items():
         scale = 1e3 / loops[name] / part.count
         times = {"us": taken["median_ms"] * scale, "min_us": taken["min_ms"] * scale}
         yield {"case": part.name, "way": name, **times}
@@ -203,9 +196,7 @@ def main() -> None:
         "|---|---|--:|",
         *(f"| {r['case']} | {r['way']} | {r['us']:.3g} ({r['min_us']:.3g}) |" for r in rows),
     ]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    save(place(asked, part=bool(asked.only)), "bounds", text, {"about": about, "rows": rows})
+    show(place(asked, part=bool(asked.only)), "bounds", lines, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ import time
 from functools import partial
 from typing import Any
 
-from side_by_side import arguments, heading, machine, place, save
+from side_by_side import arguments, heading, machine, place, show
 
 from lite.data import Collector, MultiSyncCollector
 from lite.envs import GymEnv
@@ -81,9 +81,7 @@ def main() -> None:
     ]
     alone, joint = middle["one_ms"], middle["several_ms"]
     lines.append(f"| on the wall | {alone:.0f} ms | {joint:.0f} ms | {alone / joint:.2f} |")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    save(place(asked), "collectors", text, {"about": about, "medians": middle, "rounds": rounds})
+    show(place(asked), "collectors", lines, {"about": about, "medians": middle, "rounds": rounds})
 
 
 if __name__ == "__main__":

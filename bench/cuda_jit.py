@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 import onnxruntime
 import torch
-from side_by_side import arguments, machine, measure, place, report, row
+from jit_steps import learning, regression
+from side_by_side import arguments, machine, measure, place, report, rows_of
 
 import lite
-from lite import TensorDict, nn, optim, value_and_grad
+from lite import TensorDict, nn, optim
 
 CASES = [((8, 64, 64, 4), 32), ((256, 1024, 1024, 1024, 16), 1024), ((256, 4096, 4096, 16), 4096)]
 GPU = [("CUDAExecutionProvider", {"use_tf32": "0"}), "CPUExecutionProvider"]
@@ -33,23 +34,9 @@ def in_lite(theirs: Any, sizes: tuple[int, ...], x: Any, y: Any, providers: Any)
     net, adam = network(nn, sizes), optim.Adam(RATE)
     net.load_state_dict({name: value.cpu() for name, value in theirs.state_dict().items()})
 
-    def update(params: Any, state: Any, x: Any, y: Any) -> Any:
-        def objective(params: Any) -> Any:
-            with params.to_module(net):
-                return ((net(x) - y) ** 2).mean()
-
-        loss, grads = value_and_grad(objective)(params)
-        return loss, *adam.update(params, grads, state)
-
-    step = lite.jit(update, donate=("params", "state"), providers=providers)
-    params = TensorDict.from_module(net).data.clone()
-    held = [params, adam.init(params)]
-
-    def call() -> float:
-        loss, *held[:] = step(*held, x, y)
-        return float(loss)
-
-    return call
+    step = lite.jit(regression(net, adam), donate=("params", "state"), providers=providers)
+    call = learning(step, TensorDict.from_module(net), adam, x, y)
+    return lambda: float(call())
 
 
 def in_torch(net: Any, x: Any, y: Any, device: str) -> Callable[[], float]:
@@ -86,12 +73,10 @@ def main() -> None:
         losses = {name: [call() for _ in range(4)] for name, call in calls.items()}
         for name, found in losses.items():
             np.testing.assert_allclose(found, losses["torch"], rtol=1e-4, err_msg=name)
-        taken = measure(calls, options.rounds)
         title = f"{'-'.join(map(str, sizes))}, batch {batch}"
-        rows += [row(title, other, taken) for other in taken if other != "lite"]
+        rows += rows_of(title, measure(calls, options.rounds))
     if on_gpu:
-        peers = {"torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
-        about = machine() | peers | {"gpu": torch.cuda.get_device_name()}
+        about = machine(torch, onnxruntime) | {"gpu": torch.cuda.get_device_name()}
         report(place(options), "cuda_jit", "Training steps on a GPU", rows, about)
     else:
         print(f"{len(rows)} lines; times are taken on a GPU only")

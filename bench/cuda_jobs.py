@@ -15,14 +15,6 @@ from cuda_clock import Bench, Job
 from lite import kernels
 
 
-def _torchrl() -> Any:
-    try:
-        from torchrl.objectives.value import functional
-    except ImportError:
-        return None
-    return functional
-
-
 @functools.cache
 def torch_on_gpu() -> Any:
     """torch where it can use the GPU, else None; the simulator is no GPU."""
@@ -35,9 +27,21 @@ def torch_on_gpu() -> Any:
     return torch if torch.cuda.is_available() else None
 
 
-def _tensors(*arrays: Any) -> list[Any]:
-    """The same memory as tensors, with the axis of features that torchrl wants."""
-    return [torch_on_gpu().as_tensor(array, device="cuda")[..., None] for array in arrays]
+def _in_torch(call: Callable[..., Any], *arrays: Any) -> Callable[[], Any] | None:
+    """A call of torch and of tensors in the same memory; None where it cannot be made."""
+    if (torch := torch_on_gpu()) is None:
+        return None
+    tensors = [torch.as_tensor(array, device="cuda") for array in arrays]
+    return lambda: call(torch, *tensors)
+
+
+def _in_torchrl(call: Callable[..., Any], *arrays: Any) -> Callable[[], Any] | None:
+    """A call of torchrl's functions and of tensors, with the axis of features that these want."""
+    try:
+        from torchrl.objectives.value import functional
+    except ImportError:
+        return None
+    return _in_torch(lambda torch, *tensors: call(functional, *(x[..., None] for x in tensors)), *arrays)
 
 
 def allocation(bench: Bench) -> Job:
@@ -49,13 +53,10 @@ def gae(bench: Bench) -> Job:
     shape = bench.batch
     reward, value, following = (bench.floats(*shape) for _ in range(3))
     done, stop = bench.flags(*shape), bench.flags(*shape, rate=0.01)
-    theirs = None
-    if torch_on_gpu() and (functional := _torchrl()):
-        r, v, n, d, s = _tensors(reward, value, following, done, stop)
-
-        def theirs() -> Any:
-            return functional.vec_generalized_advantage_estimate(0.99, 0.95, v, n, r, d, s)
-
+    theirs = _in_torchrl(
+        lambda rl, r, v, n, d, s: rl.vec_generalized_advantage_estimate(0.99, 0.95, v, n, r, d, s),
+        *(reward, value, following, done, stop),
+    )
     # three numbers and two flags in, two numbers out
     return Job(
         22 * math.prod(shape),
@@ -78,13 +79,10 @@ def vtrace(bench: Bench) -> Job:
     shape = bench.batch
     pi, mu, reward, value, following = (bench.floats(*shape) for _ in range(5))
     done, stop = bench.flags(*shape), bench.flags(*shape, rate=0.01)
-    theirs = None
-    if torch_on_gpu() and (functional := _torchrl()):
-        p, m, r, v, n, d, s = _tensors(pi, mu, reward, value, following, done, stop)
-
-        def theirs() -> Any:
-            return functional.vtrace_advantage_estimate(0.99, p, m, v, n, r, d, s)
-
+    theirs = _in_torchrl(
+        lambda rl, p, m, r, v, n, d, s: rl.vtrace_advantage_estimate(0.99, p, m, v, n, r, d, s),
+        *(pi, mu, reward, value, following, done, stop),
+    )
     return Job(
         30 * math.prod(shape),
         lambda: kernels.vtrace(pi, mu, reward, value, following, done, stop, gamma=0.99),
@@ -95,13 +93,9 @@ def vtrace(bench: Bench) -> Job:
 def td_lambda_return(bench: Bench) -> Job:
     shape = bench.batch
     reward, following, done = bench.floats(*shape), bench.floats(*shape), bench.flags(*shape)
-    theirs = None
-    if torch_on_gpu() and (functional := _torchrl()):
-        r, n, d = _tensors(reward, following, done)
-
-        def theirs() -> Any:
-            return functional.vec_td_lambda_return_estimate(0.99, 0.95, n, r, d, d)
-
+    theirs = _in_torchrl(
+        lambda rl, r, n, d: rl.vec_td_lambda_return_estimate(0.99, 0.95, n, r, d, d), reward, following, done
+    )
     return Job(
         13 * math.prod(shape),
         lambda: kernels.td_lambda_return(reward, following, done, gamma=0.99, lmbda=0.95),
@@ -112,26 +106,14 @@ def td_lambda_return(bench: Bench) -> Job:
 def td0_return(bench: Bench) -> Job:
     shape = bench.batch
     reward, following, done = bench.floats(*shape), bench.floats(*shape), bench.flags(*shape)
-    theirs = None
-    if torch_on_gpu() and (functional := _torchrl()):
-        r, n, d = _tensors(reward, following, done)
-
-        def theirs() -> Any:
-            return functional.td0_return_estimate(0.99, n, r, d)
-
+    theirs = _in_torchrl(lambda rl, r, n, d: rl.td0_return_estimate(0.99, n, r, d), reward, following, done)
     return Job(13 * math.prod(shape), lambda: kernels.td0_return(reward, following, done, gamma=0.99), theirs)
 
 
 def reward_to_go(bench: Bench) -> Job:
     shape = bench.batch
     reward, done = bench.floats(*shape), bench.flags(*shape)
-    theirs = None
-    if torch_on_gpu() and (functional := _torchrl()):
-        r, d = _tensors(reward, done)
-
-        def theirs() -> Any:
-            return functional.reward2go(r, d, 0.99)
-
+    theirs = _in_torchrl(lambda rl, r, d: rl.reward2go(r, d, 0.99), reward, done)
     return Job(9 * math.prod(shape), lambda: kernels.reward_to_go(reward, done, gamma=0.99), theirs)
 
 
@@ -139,20 +121,17 @@ def multistep_return(steps: int) -> Callable[[Bench], Job]:
     def make(bench: Bench) -> Job:
         shape = bench.batch
         reward, done = bench.floats(*shape), bench.flags(*shape)
-        theirs = None
-        if torch_on_gpu() and _torchrl():
+
+        def get_reward(rl: Any, r: Any, d: Any) -> Any:
             from torchrl.data.postprocs.postprocs import _get_reward
 
-            r, d = (tensor[..., 0] for tensor in _tensors(reward, done))
-
-            def theirs() -> Any:
-                return _get_reward(0.99, r, d, steps - 1)
+            return _get_reward(0.99, r[..., 0], d[..., 0], steps - 1)
 
         # a number and a flag in; a number, two integers of 64 bits, a discount and a flag out
         return Job(
             30 * math.prod(shape),
             lambda: kernels.multistep_return(reward, done, gamma=0.99, n_steps=steps),
-            theirs,
+            _in_torchrl(get_reward, reward, done),
         )
 
     return make
@@ -162,13 +141,9 @@ def gather_time(bench: Bench) -> Job:
     rows, steps = bench.batch
     features = 2 if bench.toy else 64
     array, index = bench.floats(rows, steps, features), bench.below(steps, rows, steps)
-    theirs = None
-    if torch := torch_on_gpu():
-        a, i = torch.as_tensor(array, device="cuda"), torch.as_tensor(index, device="cuda")[..., None]
-
-        def theirs() -> Any:
-            return torch.gather(a, 1, i.expand(-1, -1, features))
-
+    theirs = _in_torch(
+        lambda torch, a, i: torch.gather(a, 1, i[..., None].expand(-1, -1, features)), array, index
+    )
     moved = 8 * features * rows * steps + 8 * rows * steps
     return Job(moved, lambda: kernels.gather_time(array, index), theirs, waits=True)
 
@@ -178,14 +153,11 @@ def token_log_probs(*shape: int, narrow: bool) -> Callable[[Bench], Job]:
         *rows, size = (2, 3, 40) if bench.toy else shape
         logits = bench.bfloat16(*rows, size) if narrow else bench.floats(*rows, size)
         tokens = bench.below(size, *rows)
-        theirs = None
-        if torch := torch_on_gpu():
-            a = torch.as_tensor(logits.bits if narrow else logits, device="cuda")
-            a, b = a.view(torch.bfloat16) if narrow else a, torch.as_tensor(tokens, device="cuda")[..., None]
 
-            def theirs() -> Any:
-                return torch.log_softmax(a, -1).gather(-1, b)
+        def log_probs(torch: Any, a: Any, b: Any) -> Any:
+            return torch.log_softmax(a.view(torch.bfloat16) if narrow else a, -1).gather(-1, b[..., None])
 
+        theirs = _in_torch(log_probs, logits.bits if narrow else logits, tokens)
         moved = math.prod(rows) * (size * (2 if narrow else 4) + 8 + 4)
         return Job(moved, lambda: kernels.token_log_probs(logits, tokens), theirs, waits=True)
 
@@ -195,29 +167,20 @@ def token_log_probs(*shape: int, narrow: bool) -> Callable[[Bench], Job]:
 def token_log_probs_and_entropy(bench: Bench) -> Job:
     *rows, size = (2, 3, 40) if bench.toy else (64, 1024, 32000)
     logits, tokens = bench.bfloat16(*rows, size), bench.below(size, *rows)
-    theirs = None
-    if torch := torch_on_gpu():
-        a = torch.as_tensor(logits.bits, device="cuda").view(torch.bfloat16)
-        b = torch.as_tensor(tokens, device="cuda")[..., None]
 
-        def theirs() -> Any:
-            log_p = torch.log_softmax(a, -1)
-            return log_p.gather(-1, b), -(log_p.exp() * log_p).sum(-1)
+    def both(torch: Any, a: Any, b: Any) -> Any:
+        log_p = torch.log_softmax(a.view(torch.bfloat16), -1)
+        return log_p.gather(-1, b[..., None]), -(log_p.exp() * log_p).sum(-1)
 
     moved = math.prod(rows) * (size * 2 + 8 + 4 + 4)
+    theirs = _in_torch(both, logits.bits, tokens)
     return Job(moved, lambda: kernels.token_log_probs_and_entropy(logits, tokens), theirs, waits=True)
 
 
 def log_softmax(bench: Bench) -> Job:
     shape = (2, 3, 40) if bench.toy else (8, 1024, 32000)
     logits, out = bench.floats(*shape), bench.floats(*shape)
-    theirs = None
-    if torch := torch_on_gpu():
-        a, b = (torch.as_tensor(array, device="cuda") for array in (logits, out))
-
-        def theirs() -> Any:
-            return torch.log_softmax(a, -1, out=b)
-
+    theirs = _in_torch(lambda torch, a, b: torch.log_softmax(a, -1, out=b), logits, out)
     return Job(8 * math.prod(shape), lambda: kernels.masked_log_softmax(logits, out=out), theirs)
 
 
@@ -225,23 +188,21 @@ def sample_tokens(rows: int, **details: Any) -> Callable[[Bench], Job]:
     def make(bench: Bench) -> Job:
         shape = (2, 40) if bench.toy else (rows, 50257)
         logits, seeds = bench.floats(*shape), np.arange(shape[0])
-        theirs = None
-        if torch := torch_on_gpu():
-            a = torch.as_tensor(logits, device="cuda")
 
-            def theirs() -> Any:
-                scores = a / 0.8
-                scores = scores.masked_fill(scores < torch.topk(scores, 50)[0][..., -1:], -torch.inf)
-                ordered, order = torch.sort(scores)
-                dropped = ordered.softmax(-1).cumsum(-1) <= 0.1
-                scores = scores.masked_fill(dropped.scatter(1, order, dropped), -torch.inf)
-                tokens = torch.multinomial(scores.softmax(-1), 1)
-                return tokens, torch.log_softmax(a, -1).gather(-1, tokens)
+        def drawn(torch: Any, a: Any) -> Any:
+            scores = a / 0.8
+            scores = scores.masked_fill(scores < torch.topk(scores, 50)[0][..., -1:], -torch.inf)
+            ordered, order = torch.sort(scores)
+            dropped = ordered.softmax(-1).cumsum(-1) <= 0.1
+            scores = scores.masked_fill(dropped.scatter(1, order, dropped), -torch.inf)
+            tokens = torch.multinomial(scores.softmax(-1), 1)
+            return tokens, torch.log_softmax(a, -1).gather(-1, tokens)
 
         def lite() -> Any:
             return kernels.sample_tokens(logits, seeds, temperature=0.8, top_k=50, top_p=0.9, **details)
 
-        return Job(4 * math.prod(shape), lite, None if details else theirs, waits=True)
+        theirs = None if details else _in_torch(drawn, logits)
+        return Job(4 * math.prod(shape), lite, theirs, waits=True)
 
     return make
 
@@ -264,13 +225,9 @@ def masked_log_softmax(bench: Bench) -> Job:
     shape = (2, 3, 40) if bench.toy else (8, 1024, 32000)
     logits, out = bench.floats(*shape), bench.floats(*shape)
     mask = bench.flags(*shape, rate=0.9)
-    theirs = None
-    if torch := torch_on_gpu():
-        a, keep = (torch.as_tensor(array, device="cuda") for array in (logits, mask))
-
-        def theirs() -> Any:
-            return torch.log_softmax(a.masked_fill(~keep, -torch.inf), -1)
-
+    theirs = _in_torch(
+        lambda torch, a, keep: torch.log_softmax(a.masked_fill(~keep, -torch.inf), -1), logits, mask
+    )
     # a number and a flag in, a number out
     return Job(9 * math.prod(shape), lambda: kernels.masked_log_softmax(logits, mask, out=out), theirs)
 

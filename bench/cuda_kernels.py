@@ -18,7 +18,7 @@ from typing import Any
 
 from cuda_clock import Bench
 from cuda_jobs import JOBS, torch_on_gpu
-from side_by_side import arguments, heading, machine, place, save
+from side_by_side import arguments, heading, machine, place, show
 
 
 def measure(bench: Bench, pattern: str, rounds: int) -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ def measure(bench: Bench, pattern: str, rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
+def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> list[str]:
     lines = [
         *heading("CUDA kernels", about),
         f"The driver copies {rows[0]['bytes_per_second'] / 1e9:.0f} GB/s, reads and writes counted.",
@@ -56,7 +56,7 @@ def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
             f"| {r['case']}{'*' if r['waits'] else ''} | {r['bytes'] / 1e6:.1f} | {r['ms']:.3g} "
             f"| {r['bytes_per_second'] / 1e9:.0f} | {r['share_of_copy']:.0%} | {theirs[0]} | {theirs[1]} |"
         )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main() -> None:
@@ -78,12 +78,9 @@ def main() -> None:
         print("ran in the simulator, where times mean nothing:", *(r["case"] for r in rows), sep="\n  ")
         return
     name = cuda.get_current_device().name
-    about = {"gpu": name if isinstance(name, str) else name.decode()} | machine()
-    if torch := torch_on_gpu():
-        about["torch"] = torch.__version__
-    text = table(rows, about)
-    print(text)
-    save(place(options, part=options.toy), "cuda_kernels", text, {"about": about, "rows": rows})
+    peers = [torch_on_gpu()] if torch_on_gpu() else []
+    about = {"gpu": name if isinstance(name, str) else name.decode()} | machine(*peers)
+    show(place(options, part=options.toy), "cuda_kernels", table(rows, about), {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from side_by_side import arguments, machine, measure, place, report, row
+from side_by_side import arguments, machine, measure, place, report, rows_of
 
 from lite.models import Generated, GenerationConfig, OnnxDecoder, generate, score
 from lite.models.decoder import device_logits
@@ -102,10 +102,8 @@ def main() -> None:
     for count in (1, 8):
         for name, chosen in OPTIONS.items():
             taken = measure(bench.alternatives(count, chosen), options.rounds)
-            for other in taken:
-                if other != "lite":
-                    title = f"{name}, batch {count}, {bench.length} + {options.tokens} tokens"
-                    rows.append(row(title, other, taken))
+            title = f"{name}, batch {count}, {bench.length} + {options.tokens} tokens"
+            rows += rows_of(title, taken)
     if options.device == "cpu":
         print(f"{len(rows)} lines; times are taken on a GPU only")
     else:

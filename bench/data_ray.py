@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import ray
 import ray.data
-from side_by_side import arguments, heading, machine, place, save
+from side_by_side import arguments, heading, machine, place, show
 
 from lite.models import OnnxDecoder, ScoreBatches, embedded_model_path
 
@@ -118,7 +118,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=2000)
     asked = parser.parse_args()
     name = Path(asked.model).name if asked.model else "the embedded model"
-    about = {**machine(), "ray": ray.__version__, "model": name, "rows": asked.rows}
+    about = {**machine(ray), "model": name, "rows": asked.rows}
     ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     ray.data.DataContext.get_current().enable_progress_bars = False
@@ -135,9 +135,7 @@ def main() -> None:
             for r in rows
         ),
     ]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    save(place(asked), "ray", text, {"about": about, "rows": rows})
+    show(place(asked), "ray", lines, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -31,16 +31,7 @@ def arrays(count: int, keys: int, features: tuple[int, ...] = (4,)) -> dict[str,
 
 def per_call(alternatives: dict[str, Callable[[], Any]], rounds: int = 15) -> dict[str, dict[str, float]]:
     """Milliseconds of one call, of many in a row."""
-
-    def many(run: Callable[[], Any]) -> Callable[[], None]:
-        def loop() -> None:
-            for _ in range(_CALLS):
-                run()
-
-        return loop
-
-    taken = measure({name: many(run) for name, run in alternatives.items()}, rounds, pause=0)
-    return {name: {key: value / _CALLS for key, value in times.items()} for name, times in taken.items()}
+    return measure(alternatives, rounds, pause=0, times=_CALLS)
 
 
 def torch_buffer(storage: str, capacity: int) -> Any:

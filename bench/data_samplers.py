@@ -14,7 +14,7 @@ import numpy as np
 import tensordict
 import torch
 import torchrl.data as peer
-from side_by_side import measure, row
+from side_by_side import measure, repeated, row
 
 import lite.data
 from lite import TensorDict
@@ -23,14 +23,6 @@ from lite.data import LazyTensorStorage, PrioritizedSampler, RandomSampler, Repl
 CALLS, BATCH = 100, 256
 EPISODE = 500  # steps
 Rows = list[dict[str, Any]]
-
-
-def repeated(call: Callable[[], Any]) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(CALLS):
-            call()
-
-    return run
 
 
 def entries(count: int, start: int = 0) -> dict[str, Any]:
@@ -63,8 +55,8 @@ def uniform(rounds: int) -> Rows:
     theirs = filled_peer(capacity, peer.RandomSampler())
     result = measure(
         {
-            "lite": repeated(lambda: ours.sampler.sample(ours.storage, BATCH)),
-            "torchrl": repeated(lambda: theirs.sampler.sample(theirs._storage, BATCH)),
+            "lite": repeated(lambda: ours.sampler.sample(ours.storage, BATCH), CALLS),
+            "torchrl": repeated(lambda: theirs.sampler.sample(theirs._storage, BATCH), CALLS),
         },
         rounds,
     )
@@ -108,8 +100,8 @@ def priorities(rounds: int) -> Rows:
         index, _ = ours.sample(storage, BATCH)
         ours.update_priority(index, errors)
 
-    drawn = {"lite": repeated(draw_and_update)}
-    marked = {"lite": repeated(lambda: ours.mark_update(new))}
+    drawn = {"lite": repeated(draw_and_update, CALLS)}
+    marked = {"lite": repeated(lambda: ours.mark_update(new), CALLS)}
     if has_trees():
         their_storage = peer.LazyTensorStorage(capacity)
         their_storage.set(range(capacity), tensordict.TensorDict({"x": torch.zeros(capacity)}, [capacity]))
@@ -121,8 +113,8 @@ def priorities(rounds: int) -> Rows:
             index, _ = theirs.sample(their_storage, BATCH)
             theirs.update_priority(index, their_errors)
 
-        drawn["torchrl"] = repeated(their_draw)
-        marked["torchrl"] = repeated(lambda: theirs.mark_update(their_new))
+        drawn["torchrl"] = repeated(their_draw, CALLS)
+        marked["torchrl"] = repeated(lambda: theirs.mark_update(their_new), CALLS)
     return [
         beside(f"PrioritizedSampler, sample and update {BATCH} of 10^6, {CALLS} times", drawn, rounds),
         beside(f"PrioritizedSampler, {BATCH} new entries of 10^6, {CALLS} times", marked, rounds),
@@ -144,7 +136,7 @@ def written_and_drawn(
 
     title = f"{name} of {capacity:.0e} steps, extend 8 and draw, {CALLS} times"
     if not with_peer:
-        return beside(title, {"lite": repeated(draw)}, rounds, capacity=capacity)
+        return beside(title, {"lite": repeated(draw, CALLS)}, rounds, capacity=capacity)
     theirs = filled_peer(capacity, getattr(peer, name)(**options))
 
     def their_draw() -> None:
@@ -152,7 +144,7 @@ def written_and_drawn(
         theirs.sampler.sample(theirs._storage, BATCH)
 
     # One call stands for all: of a large buffer it takes what a hundred of ours do.
-    result = measure({"lite": repeated(draw), "torchrl": their_draw}, rounds)
+    result = measure({"lite": repeated(draw, CALLS), "torchrl": their_draw}, rounds)
     result["torchrl"] = {key: CALLS * value for key, value in result["torchrl"].items()}
     return row(title, "torchrl", result, capacity=capacity)
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import tensordict
 import torch
-from side_by_side import arguments, heading, machine, measure, place, save
+from side_by_side import arguments, heading, machine, measure, place, show
 
 import lite
 
@@ -136,7 +136,7 @@ def main() -> None:
     warnings.simplefilter("ignore")  # of the other library
     torch.set_num_threads(1)
     root = Path(tempfile.mkdtemp(dir="/dev/shm" if os.path.isdir("/dev/shm") else None))
-    about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads_torch": 1}
+    about = machine(torch, tensordict) | {"threads_torch": 1}
     about["files_in"] = "memory (tmpfs)" if str(root).startswith("/dev/shm") else "a temporary folder"
     try:
         ours = World(lite, lambda x: x, root / "lite")
@@ -177,9 +177,7 @@ def write(table: list[dict[str, Any]], about: dict[str, Any], folder: Path | Non
             f"| {line['tensordict_us']:.4g} ({line['tensordict_min_us']:.4g}) | {floor} "
             f"| {line['ratio']:.3g} | {over} |"
         )
-    text = "\n".join(lines) + "\n"
-    print(text)
-    save(folder, "files", text, {"about": about, "rows": table})
+    show(folder, "files", lines, {"about": about, "rows": table})
 
 
 if __name__ == "__main__":

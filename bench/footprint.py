@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from side_by_side import arguments, heading, machine, place, save
+from side_by_side import arguments, heading, machine, place, save, show
 
 ROOT = Path(__file__).parents[1]
 KERNELS = "tensordict-lite-kernels"
@@ -331,9 +331,7 @@ def main() -> None:
         sizes = facts["installed"][facts["installation"]]
         said = ", ".join(f"{package} {(size or 0) / 1e6:.1f} MB" for package, size in sizes.items())
         lines.append(f"- {facts['installation']}: {said}")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    save(place(asked, part=bool(asked.only)), "footprint", text, {"about": about, "rows": rows})
+    show(place(asked, part=bool(asked.only)), "footprint", lines, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

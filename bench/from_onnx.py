@@ -25,7 +25,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import onnxruntime  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import arguments, machine, measure, place, report, resident, row  # noqa: E402
+from side_by_side import arguments, machine, measure, place, report, resident, row, rows_of  # noqa: E402
 
 from lite import TensorDict, enable_grad, nn, value_and_grad  # noqa: E402
 
@@ -152,13 +152,11 @@ def main() -> None:
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch.manual_seed(0)
-    versions = {"torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
-    about, rows, below = machine() | versions | {"threads": 1}, [], ""
+    about, rows, below = machine(torch, onnxruntime) | {"threads": 1}, [], ""
     for name, (make, shape) in NETWORKS.items():
         net, x = make(), torch.randn(shape)
         graph = exported(net, x)
-        result = measure(gradients(net, x, graph), asked.rounds)
-        rows += [row(f"value and gradient, {name}", other, result) for other in result if other != "lite"]
+        rows += rows_of(f"value and gradient, {name}", measure(gradients(net, x, graph), asked.rounds))
         inputs = {onnxruntime.InferenceSession(graph).get_inputs()[0].name: x.numpy()}
         rows.append(row(f"values, {name}", "onnxruntime", measure(values(graph, inputs), asked.rounds)))
     if asked.folder is not None:

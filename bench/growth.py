@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import tensordict
 import torch
-from side_by_side import arguments, heading, machine, measure, place, save
+from side_by_side import arguments, heading, machine, measure, place, pyplot, show
 
 import lite
 
@@ -50,25 +50,16 @@ def times(leaves: int, depth: int, rounds: int) -> dict[str, dict[str, float]]:
     loops = max(1, 200 // leaves)
     out = {}
     for name in ours:
-        runs = {"lite": repeated(ours[name], loops), "tensordict": repeated(theirs[name], loops)}
-        result = measure(runs, rounds)
-        out[name] = {side: 1e3 * taken["min_ms"] / loops for side, taken in result.items()}
+        result = measure({"lite": ours[name], "tensordict": theirs[name]}, rounds, times=loops)
+        out[name] = {side: 1e3 * taken["min_ms"] for side, taken in result.items()}
     return out
-
-
-def repeated(fn: Callable[[], Any], loops: int) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(loops):
-            fn()
-
-    return run
 
 
 def main() -> None:
     asked = arguments(__doc__, rounds=15).parse_args()
     warnings.simplefilter("ignore")  # of the other library
     torch.set_num_threads(1)
-    about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__}
+    about = machine(torch, tensordict)
     by_leaves = [{"leaves": n, "us": times(n, 1, asked.rounds)} for n in LEAVES]
     by_depth = [{"depth": d, "us": times(FIXED_LEAVES, d, asked.rounds)} for d in DEPTHS]
     slopes = {}
@@ -80,13 +71,11 @@ def main() -> None:
         slopes[name] = {"us_per_leaf": taken[-1] / LEAVES[-1], "exponent": exponent, "deep_over_flat": deep}
     folder = place(asked)
     found = {"about": about, "summary": slopes, "by_leaves": by_leaves, "by_depth": by_depth}
-    text = table(found)
-    print(text)
-    save(folder, "growth", text, found)
+    show(folder, "growth", table(found), found)
     plot(by_leaves, by_depth, folder / "growth.png")
 
 
-def table(found: dict[str, Any]) -> str:
+def table(found: dict[str, Any]) -> list[str]:
     """What the plot shows at its ends."""
     lines = [
         *heading("Growth", found["about"]),
@@ -100,15 +89,11 @@ def table(found: dict[str, Any]) -> str:
         cells = [few[name]["lite"], many[name]["lite"], slope["us_per_leaf"], slope["exponent"]]
         shown = [f"{value:.3g}" for value in (*cells, slope["deep_over_flat"])]
         lines.append(f"| {name} | {' | '.join(shown)} |")
-    return "\n".join([*lines, "", "![growth](growth.png)"]) + "\n"
+    return [*lines, "", "![growth](growth.png)"]
 
 
 def plot(by_leaves: list[dict[str, Any]], by_depth: list[dict[str, Any]], file: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     panels = (("leaves", by_leaves, "one level"), ("depth", by_depth, f"{FIXED_LEAVES} leaves"))
     for axis, (what, rows, title) in zip(axes, panels, strict=True):

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import tensordict
 import torch
-from jit_networks import RATE, Alternatives, numbers, same
+from jit_networks import RATE, numbers, same
+from jit_steps import Alternatives, with_and_without
 from tensordict import nn as tnn
 from torchrl import modules as rl
 from torchrl import objectives
 
-import lite
 from lite import TensorDict, nn, optim, value_and_grad
 from lite.nn import distributions, losses
 
@@ -95,20 +95,11 @@ def dqn(threads: int) -> Alternatives:
         optim.soft_update(targets["target_value_network_params"], params["value_network_params"], 0.01)
         return value, params, state
 
-    def learning(update: Callable[..., Any]) -> Callable[[], Any]:
-        params = everything.select("value_network_params").data.clone()
-        targets = everything.select("target_value_network_params").data.clone()
-        held = [params, adam.init(params)]
-
-        def call() -> Any:
-            value, *held[:] = update(*held, targets, batch)
-            return value
-
-        return call
-
-    jitted = lite.jit(update, donate=("params", "state", "targets"), threads=threads)
+    params = everything.select("value_network_params")
+    targets = everything.select("target_value_network_params")
+    ours = with_and_without(update, params, adam, batch, threads=threads, targets=targets)
     theirs = _torch_updates(torch_loss, torch_batch, tau=0.01)
-    return same({"lite": learning(jitted), "lite, plain": learning(update), **theirs})
+    return same({**ours, **theirs})
 
 
 def _gaussian(side: Any, net: Any, distribution: Any, extractor: Any) -> Any:
@@ -151,19 +142,10 @@ def ppo(threads: int) -> Alternatives:
 
     everything = TensorDict.from_module(loss)  # with the coefficients, which neither side learns
 
-    def learning(update: Callable[..., Any]) -> Callable[[], Any]:
-        params = everything.select("actor_network_params", "critic_network_params").data.clone()
-        held = [params, adam.init(params)]
-
-        def call() -> Any:
-            value, *held[:] = update(*held, batch)
-            return value
-
-        return call
-
-    jitted = lite.jit(update, donate=("params", "state"), threads=threads)
+    params = everything.select("actor_network_params", "critic_network_params")
+    ours = with_and_without(update, params, adam, batch, threads=threads)
     theirs = _torch_updates(torch_loss, torch_batch, parts, max_norm=0.5)
-    return same({"lite": learning(jitted), "lite, plain": learning(update), **theirs})
+    return same({**ours, **theirs})
 
 
 def sac(cells: int, count: int, threads: int) -> Alternatives:
@@ -204,17 +186,7 @@ def sac(cells: int, count: int, threads: int) -> Alternatives:
         optim.soft_update(targets["target_qvalue_network_params"], params["qvalue_network_params"], 0.005)
         return value, params, state
 
-    def learning(update: Callable[..., Any]) -> Callable[[], Any]:
-        params = everything.select(*trained).data.clone()
-        targets = everything.select("target_qvalue_network_params").data.clone()
-        held = [params, adam.init(params)]
-
-        def call() -> Any:
-            value, *held[:] = update(*held, targets, batch)
-            return value
-
-        return call
-
-    jitted = lite.jit(update, donate=("params", "state", "targets"), threads=threads)
+    params, targets = everything.select(*trained), everything.select("target_qvalue_network_params")
+    ours = with_and_without(update, params, adam, batch, threads=threads, targets=targets)
     theirs = _torch_updates(torch_loss, torch_batch, parts, tau=0.005)
-    return {"lite": learning(jitted), "lite, plain": learning(update), **theirs}
+    return {**ours, **theirs}

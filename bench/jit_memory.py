@@ -7,12 +7,12 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from jit_steps import learning, regression
 
 import lite
-from lite import TensorDict, nn, optim, value_and_grad
+from lite import TensorDict, nn, optim
 
 STEPS = 30
 
@@ -41,21 +41,13 @@ def train(case: str, graph: bool) -> None:
     make, shape, outputs = CASES[case]
     net, adam = make(), optim.Adam(1e-3)
 
-    def update(params: Any, state: Any, x: Any, y: Any) -> Any:
-        def objective(params: Any) -> Any:
-            with params.to_module(net):
-                return ((net(x) - y) ** 2).mean()
-
-        loss, grads = value_and_grad(objective)(params)
-        return loss, *adam.update(params, grads, state)
-
+    update = regression(net, adam)
     step = lite.jit(update, donate=("params", "state"), threads=1) if graph else update
     rng = np.random.default_rng(0)
     x, y = rng.random(shape, np.float32), rng.random((shape[0], outputs), np.float32)
-    params = TensorDict.from_module(net).data.clone()
-    held = [params, adam.init(params)]
+    call = learning(step, TensorDict.from_module(net), adam, x, y)
     for _ in range(STEPS):
-        _, *held[:] = step(*held, x, y)
+        call()
 
 
 def session() -> None:

@@ -8,11 +8,11 @@ from typing import Any
 import jax
 import numpy as np
 import torch
+from jit_steps import Alternatives, regression, with_and_without
 
 import lite
 from lite import TensorDict, nn, optim, value_and_grad
 
-Alternatives = dict[str, Callable[[], Any]]
 Learning = Callable[[Callable[..., Any]], Callable[[], Any]]
 RATE = 1e-3
 
@@ -30,8 +30,29 @@ def same(alternatives: Alternatives) -> Alternatives:
     return alternatives
 
 
+def told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows, which are printed."""
+    for r in rows:
+        taken = f"{1e3 * r['lite_ms']:8.1f} us {r['against']:22s} {1e3 * r['other_ms']:8.1f} us"
+        print(f"{r['case']:32s} {taken} {r['ratio']:.2f}")
+    return rows
+
+
+def by_hand(weights: list[np.ndarray], x: np.ndarray, y: np.ndarray) -> tuple[Any, list[np.ndarray]]:
+    """Loss and gradients of a network with two hidden layers of tanh, and the mean squared error."""
+    w1, b1, w2, b2, w3, b3 = weights
+    h1 = np.tanh(x @ w1.T + b1)
+    h2 = np.tanh(h1 @ w2.T + b2)
+    error = h2 @ w3.T + b3 - y
+    loss = (error * error).mean()
+    g = error * np.float32(2 / error.size)
+    g2 = (g @ w3) * (1 - h2 * h2)
+    g1 = (g2 @ w2) * (1 - h1 * h1)
+    return loss, [g1.T @ x, g1.sum(0), g2.T @ h1, g2.sum(0), g.T @ h2, g.sum(0)]
+
+
 class ByHand:
-    """Backpropagation and Adam of a network with two hidden layers of tanh, in NumPy."""
+    """Steps of `by_hand` with Adam, in NumPy."""
 
     def __init__(self, weights: list[np.ndarray]) -> None:
         self.weights = [w.copy() for w in weights]
@@ -40,18 +61,10 @@ class ByHand:
         self.step = 0
 
     def __call__(self, x: np.ndarray, y: np.ndarray) -> Any:
-        w1, b1, w2, b2, w3, b3 = self.weights
-        h1 = np.tanh(x @ w1.T + b1)
-        h2 = np.tanh(h1 @ w2.T + b2)
-        error = h2 @ w3.T + b3 - y
-        loss = (error * error).mean()
-        g = error * np.float32(2 / error.size)
-        g2 = (g @ w3) * (1 - h2 * h2)
-        g1 = (g2 @ w2) * (1 - h1 * h1)
+        loss, grads = by_hand(self.weights, x, y)
         self.step += 1
         root = (1 - 0.999**self.step) ** 0.5
         rate, eps = RATE * root / (1 - 0.9**self.step), 1e-8 * root
-        grads = (g1.T @ x, g1.sum(0), g2.T @ h1, g2.sum(0), g.T @ h2, g.sum(0))
         for p, g, m, v in zip(self.weights, grads, self.first, self.second, strict=True):
             m += (g - m) * np.float32(0.1)
             v += (g * g - v) * np.float32(0.001)
@@ -59,15 +72,16 @@ class ByHand:
         return loss
 
 
+def jax_mlp(weights: Any, x: Any, y: Any) -> Any:
+    """The loss in JAX."""
+    w1, b1, w2, b2, w3, b3 = weights
+    h = jax.numpy.tanh(jax.numpy.tanh(x @ w1.T + b1) @ w2.T + b2)
+    return ((h @ w3.T + b3 - y) ** 2).mean()
+
+
 def jax_step(params: Any, first: Any, second: Any, count: Any, x: Any, y: Any) -> Any:
-    """The same in JAX."""
-
-    def objective(params: Any) -> Any:
-        w1, b1, w2, b2, w3, b3 = params
-        h = jax.numpy.tanh(jax.numpy.tanh(x @ w1.T + b1) @ w2.T + b2)
-        return ((h @ w3.T + b3 - y) ** 2).mean()
-
-    loss, grads = jax.value_and_grad(objective)(params)
+    """The step in JAX."""
+    loss, grads = jax.value_and_grad(jax_mlp)(params, x, y)
     count = count + 1
     first = [m + (g - m) * 0.1 for m, g in zip(first, grads, strict=True)]
     second = [v + (g * g - v) * 0.001 for v, g in zip(second, grads, strict=True)]
@@ -96,27 +110,7 @@ def in_jax(weights: list[np.ndarray], x: np.ndarray, y: np.ndarray) -> Callable[
 def steps(net: Any, x: np.ndarray, y: np.ndarray, threads: int) -> Alternatives:
     """Regression by a network of lite, with and without a graph."""
     adam = optim.Adam(RATE)
-
-    def update(params: Any, state: Any, x: Any, y: Any) -> Any:
-        def objective(params: Any) -> Any:
-            with params.to_module(net):
-                return ((net(x) - y) ** 2).mean()
-
-        loss, grads = value_and_grad(objective)(params)
-        return loss, *adam.update(params, grads, state)
-
-    def learning(update: Callable[..., Any]) -> Callable[[], Any]:
-        params = TensorDict.from_module(net).data.clone()
-        held = [params, adam.init(params)]
-
-        def call() -> Any:
-            loss, *held[:] = update(*held, x, y)
-            return loss
-
-        return call
-
-    jitted = lite.jit(update, donate=("params", "state"), threads=threads)
-    return {"lite": learning(jitted), "lite, plain": learning(update)}
+    return with_and_without(regression(net, adam), TensorDict.from_module(net), adam, x, y, threads=threads)
 
 
 def torch_steps(net: Callable[[Any], Any], params: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
@@ -237,16 +231,6 @@ def ensemble(count: int, threads: int) -> Alternatives:
         loss, grads = value_and_grad(objective)(params)
         return loss, *adam.update(params, grads, state)
 
-    def learning(update: Callable[..., Any]) -> Callable[[], Any]:
-        params = stacked.clone()
-        held = [params, adam.init(params)]
-
-        def call() -> Any:
-            loss, *held[:] = update(*held, x, y)
-            return loss
-
-        return call
-
     params, _ = torch.func.stack_module_state(critics)
     skeleton = tanh_network(torch.nn, 1).to("meta")
 
@@ -256,11 +240,9 @@ def ensemble(count: int, threads: int) -> Alternatives:
     def theirs(x: Any) -> Any:
         return mapped(params, x)
 
-    jitted = lite.jit(update, donate=("params", "state"), threads=threads)
     return same(
         {
-            "lite": learning(jitted),
-            "lite, plain": learning(update),
+            **with_and_without(update, stacked, adam, x, y, threads=threads),
             "torch": torch_steps(theirs, params.values(), x, y),
             "torch.compile": torch_compiled(mapped, params, x, y),
         }

@@ -116,7 +116,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
-    about = machine() | {"kernels": backend(), "torch": torch.__version__, "threads": 1}
+    about = machine(torch) | {"kernels": backend(), "threads": 1}
     rows = []
     with torch.no_grad():
         for case in (case for case in CASES if re.search(asked.only, name_of(case))):

@@ -26,7 +26,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "LIT
     os.environ.setdefault(_name, "1")
 
 import numpy as np  # noqa: E402
-from side_by_side import arguments, heading, machine, place, resident, save  # noqa: E402
+from side_by_side import arguments, heading, machine, place, pyplot, resident, show  # noqa: E402
 
 ROWS, LENGTHS = 8, (128, 256, 512, 1024, 2048)
 # Parts of a run that is computed again in the backward pass, and variables of the process.
@@ -101,7 +101,7 @@ def measured(length: int, parts: int, variables: dict[str, str]) -> dict[str, fl
     return found
 
 
-def table(found: dict[str, list[dict[str, float]]], about: dict[str, Any]) -> str:
+def table(found: dict[str, list[dict[str, float]]], about: dict[str, Any]) -> list[str]:
     lines = [
         *heading("Steps of learning by tokens", about),
         f"LoRA steps on the embedded model, {ROWS} rows. Processor seconds (minima) and megabytes that the",
@@ -123,15 +123,11 @@ def table(found: dict[str, list[dict[str, float]]], about: dict[str, Any]) -> st
             exponent = np.log2(values[-1] / values[-2])
             cells = " | ".join(f"{value:.3g}" for value in values)
             lines.append(f"| {name}, {unit} | {cells} | {exponent:.2f} |")
-    return "\n".join([*lines, "", "![growth](learning_growth.svg)"]) + "\n"
+    return [*lines, "", "![growth](learning_growth.svg)"]
 
 
 def plot(found: dict[str, list[dict[str, float]]], file: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     plt.rcParams["svg.fonttype"] = "none"
     figure, axes = plt.subplots(1, 2, figsize=(9, 3.5), layout="constrained")
     tokens = [ROWS * length for length in LENGTHS]
@@ -159,10 +155,8 @@ def main() -> None:
                 new, old = measured(length, *variant), found[name][i]
                 found[name][i] = {key: min(value, old.get(key, value)) for key, value in new.items()}
                 print(name, length, found[name][i], flush=True)
-    text = table(found, about)
-    print(text)
     folder = place(args)
-    save(folder, "learning_growth", text, {"about": about, "lengths": LENGTHS, "rows": found})
+    show(folder, "learning_growth", table(found, about), {"about": about, "lengths": LENGTHS, "rows": found})
     if folder is not None:
         plot(found, folder / "learning_growth.svg")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from side_by_side import arguments, extra_memory, heading, machine, measure, place, row, save
+from side_by_side import arguments, extra_memory, heading, machine, measure, place, row, show
 
 from lite import value_and_grad
 from lite.kernels import linear_log_probs
@@ -71,7 +71,7 @@ def on_these_threads(rounds: int) -> list[dict[str, Any]]:
     return rows
 
 
-def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
+def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> list[str]:
     logits, matrix = (4e-6 * VOCABULARY * n for n in (TOKENS, FEATURES))
     lines = [
         *heading("Log-probs of a linear layer", about),
@@ -89,7 +89,7 @@ def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
             f"| {r['other_ms']:.0f} ms ({r['other_min_ms']:.0f}) | {r['against']} | {r['ratio']:.3g} "
             f"| {r['lite_megabytes']} MB | {r['other_megabytes']} MB |"
         )
-    return "\n".join(lines) + "\n"
+    return lines
 
 
 def main() -> None:
@@ -100,16 +100,14 @@ def main() -> None:
         torch.set_num_threads(asked.threads)
         print(json.dumps(on_these_threads(asked.rounds)))
         return
-    about = machine() | {"torch": torch.__version__}
+    about = machine(torch)
     rows = []
     for threads in (1, 2):
         command = [sys.executable, __file__, "--threads", str(threads), "--rounds", str(asked.rounds)]
         path = os.pathsep.join([str(Path(__file__).parent), *filter(None, [os.environ.get("PYTHONPATH")])])
         environment = os.environ | dict.fromkeys(THREADS, str(threads)) | {"PYTHONPATH": path}
         rows += json.loads(subprocess.check_output(command, env=environment, text=True))
-    text = table(rows, about)
-    print(text)
-    save(place(asked), "linear_log_probs", text, {"about": about, "rows": rows})
+    show(place(asked), "linear_log_probs", table(rows, about), {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def cases() -> dict[str, dict[str, Callable[[], Any]]]:
 
 def main() -> None:
     asked = arguments(__doc__, rounds=11).parse_args()
-    about = machine() | {"onnxruntime": onnxruntime.__version__, "threads": 1}
+    about = machine(onnxruntime) | {"threads": 1}
     rows = [row(name, "onnxruntime", measure(runs, asked.rounds)) for name, runs in cases().items()]
     report(place(asked), "numpy_runtime", "A language model on NumPy", rows, about)
 

@@ -29,7 +29,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from side_by_side import RESULTS, machine, save
+from side_by_side import RESULTS, machine, show
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parent
@@ -176,9 +176,7 @@ def main() -> int:
             f"{row['float64']:.1e} | {len(row['other'])} |"
         )
         print(*row["other"][:20], sep="\n")
-    text = "\n".join(lines) + "\n"
-    print(text)
-    save(asked.output, "other_systems", text, rows)
+    show(asked.output, "other_systems", lines, rows)
     return 1 if any(row["other"] for row in rows) else 0
 
 

@@ -82,14 +82,27 @@ def save(folder: Path | None, name: str, text: str | None, found: Any) -> None:
             part.replace(folder / f"{name}.{suffix}")
 
 
+def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
+    """Many calls in a row."""
+
+    def run() -> None:
+        for _ in range(times):
+            call()
+
+    return run
+
+
 def measure(
-    alternatives: dict[str, Callable[[], Any]], rounds: int = 15, pause: float = _PAUSE
+    alternatives: dict[str, Callable[[], Any]], rounds: int = 15, pause: float = _PAUSE, times: int = 1
 ) -> dict[str, dict[str, float]]:
     """Milliseconds of each alternative, on the wall and of processors; the first calls are not counted.
 
     `pause` is the time in seconds before each run, after which short ones run once untimed: a processor
     that has been idle runs the first millisecond several times slower. Without threads, 0 will do.
+    A run is of so many `times` in a row, and what comes out is of one.
     """
+    if times > 1:
+        alternatives = {name: repeated(call, times) for name, call in alternatives.items()}
     short = {}
     for name, run in alternatives.items():
         start = time.perf_counter()
@@ -98,7 +111,7 @@ def measure(
             start = time.perf_counter()
             run()
         short[name] = time.perf_counter() - start < _SHORT
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in alternatives}
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in alternatives}
     for _ in range(rounds):
         for name, run in alternatives.items():
             if pause:
@@ -107,10 +120,10 @@ def measure(
                     run()
             start, start_cpu = time.perf_counter(), time.process_time()
             run()
-            times[name].append((time.perf_counter() - start, time.process_time() - start_cpu))
+            found[name].append((time.perf_counter() - start, time.process_time() - start_cpu))
     out = {}
-    for name, taken in times.items():
-        wall, cpu = 1e3 * np.array(taken).T
+    for name, taken in found.items():
+        wall, cpu = 1e3 / times * np.array(taken).T
         out[name] = {
             "median_ms": float(np.median(wall)),
             "min_ms": float(wall.min()),
@@ -134,8 +147,8 @@ def resident(name: str) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
-def machine() -> dict[str, Any]:
-    """What the numbers depend on, and the day."""
+def machine(*libraries: Any) -> dict[str, Any]:
+    """What the numbers depend on, and the day; with the versions of libraries."""
     # A processor's name here replaces the kernels that OpenBLAS chooses: those of Haswell take twice the
     # time of a product where AVX-512 is, and torch's MKL does not read it.
     forced = {key: os.environ[key] for key in ("OPENBLAS_CORETYPE",) if key in os.environ}
@@ -149,6 +162,7 @@ def machine() -> dict[str, Any]:
         "numpy": np.__version__,
         "numba": _version("numba"),
         **forced,
+        **{library.__name__: library.__version__ for library in libraries},
     }
 
 
@@ -191,6 +205,29 @@ def row(name: str, against: str, result: dict[str, dict[str, float]], **more: An
     }
 
 
+def rows_of(name: str, result: dict[str, dict[str, float]], **more: Any) -> list[dict[str, Any]]:
+    """`row` against each of the others."""
+    return [row(name, other, result, **more) for other in result if other != "lite"]
+
+
+def show(folder: Path | None, name: str, text: str | list[str], found: Any) -> None:
+    """Print a text, which may be given by its lines, and `save` it with what was found."""
+    if not isinstance(text, str):
+        text = "\n".join(text) + "\n"
+    print(text)
+    save(folder, name, text, found)
+
+
+def pyplot() -> Any:
+    """matplotlib's, which draws to files."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    return plt
+
+
 def report(
     folder: Path | None,
     name: str,
@@ -225,6 +262,4 @@ def report(
             f"| {r['other_ms']:.3g} ms ({r['other_min_ms']:.3g}) | {r['against']} | {r['ratio']:.3g} "
             f"| {r['cpu_ratio']:.3g} |"
         )
-    text = "\n".join(lines) + "\n" + below
-    print(text)
-    save(folder, name, text, {"about": about, "rows": rows, **more})
+    show(folder, name, "\n".join(lines) + "\n" + below, {"about": about, "rows": rows, **more})

@@ -83,18 +83,6 @@ def cases(shape: tuple[int, int]) -> list[Case]:
     return found
 
 
-def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(times):
-            call()
-
-    return run
-
-
-def each(result: dict[str, float], times: int) -> dict[str, float]:
-    return {name: taken / times for name, taken in result.items()}
-
-
 def main() -> None:
     parser = arguments(__doc__, rounds=101)
     parser.add_argument("--only", metavar="PATTERN", help="of the names of cases")
@@ -108,11 +96,10 @@ def main() -> None:
         for name, ours, against, theirs in cases(shape):
             if not re.search(asked.only or "", name):
                 continue
-            result = measure({"lite": repeated(ours, times)}, asked.rounds, pause=0)
-            result = {"lite": each(result["lite"], times)}
+            result = measure({"lite": ours}, asked.rounds, pause=0, times=times)
             other = measure({against: theirs}, max(5, asked.rounds // 10), pause=0)
             rows.append(row(f"{name}, {shape[0]}x{shape[1]}", against, result | other))
-    about = machine() | {"torch": torch.__version__, "torchrl": torchrl.__version__, "threads": 1}
+    about = machine(torch, torchrl) | {"threads": 1}
     folder = place(asked, part=bool(asked.only))
     report(folder, "small_calls", "Small calls and short rows", rows, about)
 

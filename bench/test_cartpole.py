@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from side_by_side import arguments, heading, machine, place, save
+from side_by_side import arguments, heading, machine, place, show
 
 from lite.kernels import backend
 
@@ -87,10 +87,8 @@ def main() -> None:
             f"{example}: {there} of {len(own)} seeds reached {MARK} within {SECONDS} s; the largest "
             f"process had {largest:.0f} MB, the goal is {MEGABYTES}."
         )
-    text = "\n".join(lines) + "\n"
-    print(text)
     folder = place(asked, part=bool(asked.only) or asked.rounds < SEEDS)
-    save(folder, "cartpole", text, {"about": about, "rows": rows})
+    show(folder, "cartpole", lines, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

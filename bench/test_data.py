@@ -24,7 +24,7 @@ import data_values
 import tensordict
 import torch
 import torchrl
-from side_by_side import arguments, machine, place, report
+from side_by_side import arguments, machine, place, pyplot, report
 
 Rows = list[dict[str, Any]]
 CASES: dict[str, Callable[[int], Rows]] = {
@@ -37,11 +37,7 @@ CASES: dict[str, Callable[[int], Rows]] = {
 
 def plot(uniform: Rows, rows: Rows, file: Path) -> None:
     """Time against capacity: uniform draws from mapped files, and slices while the buffer is written to."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
     sizes = [line["capacity"] for line in uniform]
     left.loglog(sizes, [1e3 * line["median_ms"] for line in uniform], "o-", label="lite")
@@ -85,8 +81,7 @@ def main() -> None:
     )
     args = parser.parse_args()
     warnings.simplefilter("ignore")  # of the other libraries
-    peers = {library.__name__: library.__version__ for library in (torch, tensordict, torchrl)}
-    about, folder = machine() | peers, place(args)
+    about, folder = machine(torch, tensordict, torchrl), place(args)
     before = folder / "data.json"
     kept = json.loads(before.read_text()) if args.only and before.is_file() else {}
     found, growth = kept.get("rows", []), kept.get("growth", [])

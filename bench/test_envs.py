@@ -66,8 +66,7 @@ def processes(rounds: int) -> list[dict[str, Any]]:
 def main() -> None:
     args = arguments(__doc__, rounds=9).parse_args()
     warnings.simplefilter("ignore")  # of the other libraries
-    peers = {library.__name__: library.__version__ for library in (torch, tensordict, torchrl)}
-    about = machine() | peers
+    about = machine(torch, tensordict, torchrl)
     report(place(args), "envs", "Environments", alone(args.rounds) + processes(args.rounds), about)
 
 

@@ -21,54 +21,25 @@ if THREADS == "1":
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import arguments, machine, measure, place, report, row  # noqa: E402
+from jit_networks import by_hand, jax_mlp, numbers, tanh_network, told  # noqa: E402
+from jit_steps import Alternatives  # noqa: E402
+from side_by_side import arguments, machine, measure, place, report, rows_of  # noqa: E402
 
 import lite  # noqa: E402
 from lite import TensorDict, from_modules, nn, optim, value_and_grad, vmap  # noqa: E402
 
-Alternatives = dict[str, Callable[[], Any]]
 SHAPES = [(64, 8), (64,), (64, 64), (64,), (4, 64), (4,)]
 CRITICS = 64
 STEPS = 32
-
-
-def numbers(*shape: int, seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).normal(size=shape).astype(np.float32)
 
 
 def close(ours: Any, theirs: Any) -> None:
     np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=1e-5)
 
 
-def by_hand(weights: list[np.ndarray], x: np.ndarray, y: np.ndarray) -> tuple[Any, list[np.ndarray]]:
-    """Loss and gradients of a network with two hidden layers of tanh, and the mean squared error."""
-    w1, b1, w2, b2, w3, b3 = weights
-    h1 = np.tanh(x @ w1.T + b1)
-    h2 = np.tanh(h1 @ w2.T + b2)
-    error = h2 @ w3.T + b3 - y
-    loss = (error * error).mean()
-    g = error * np.float32(2 / error.size)
-    g2 = (g @ w3) * (1 - h2 * h2)
-    g1 = (g2 @ w2) * (1 - h1 * h1)
-    return loss, [g1.T @ x, g1.sum(0), g2.T @ h1, g2.sum(0), g.T @ h2, g.sum(0)]
-
-
-def jax_mlp(weights: Any, x: Any, y: Any) -> Any:
-    w1, b1, w2, b2, w3, b3 = weights
-    h = jax.numpy.tanh(jax.numpy.tanh(x @ w1.T + b1) @ w2.T + b2)
-    return ((h @ w3.T + b3 - y) ** 2).mean()
-
-
 def mlp(batch: int) -> Alternatives:
     """8-64-64-4 with tanh."""
-    torch_net = torch.nn.Sequential(
-        torch.nn.Linear(8, 64),
-        torch.nn.Tanh(),
-        torch.nn.Linear(64, 64),
-        torch.nn.Tanh(),
-        torch.nn.Linear(64, 4),
-    )
-    net = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 4))
+    torch_net, net = tanh_network(torch.nn, 4), tanh_network(nn, 4)
     net.load_state_dict(torch_net.state_dict())
     weights = [param.data for param in net.parameters()]
     x, y = numbers(batch, 8), numbers(batch, 4, seed=1)
@@ -148,20 +119,13 @@ def gru() -> Alternatives:
 
 def ensemble() -> Alternatives:
     """64 critics 8-64-64-1 of one batch of 32, as one network by vmap."""
-    torch_nets = [
-        torch.nn.Sequential(
-            torch.nn.Linear(8, 64),
-            torch.nn.ReLU(),
-            torch.nn.Linear(64, 64),
-            torch.nn.ReLU(),
-            torch.nn.Linear(64, 1),
+
+    def critic_of(lib: Any) -> Any:
+        return lib.Sequential(
+            *(lib.Linear(8, 64), lib.ReLU(), lib.Linear(64, 64), lib.ReLU(), lib.Linear(64, 1))
         )
-        for _ in range(CRITICS)
-    ]
-    nets = [
-        nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 1))
-        for _ in torch_nets
-    ]
+
+    torch_nets, nets = ([critic_of(lib) for _ in range(CRITICS)] for lib in (torch.nn, nn))
     for net, other in zip(nets, torch_nets, strict=True):
         net.load_state_dict(other.state_dict())
     x, y = numbers(32, 8), numbers(32, 1, seed=1)
@@ -234,14 +198,6 @@ CASES: dict[str, Callable[[], Alternatives]] = {
 }
 
 
-def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(times):
-            call()
-
-    return run
-
-
 def main() -> None:
     parser = arguments(__doc__, rounds=101)
     parser.add_argument("--threads", type=int, default=1)
@@ -249,20 +205,13 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(asked.threads)
     lite.kernels.set_num_threads(asked.threads)
-    times, rows = 5, []
+    rows: list[dict[str, Any]] = []
     for case, make in CASES.items():
         if not re.search(asked.only or "", case):
             continue
-        alternatives = {name: repeated(call, times) for name, call in make().items()}
-        taken = measure(alternatives, asked.rounds)  # after JAX, threads spin for a while
-        each = {name: {key: value / times for key, value in found.items()} for name, found in taken.items()}
-        for name in each:
-            if name != "lite":
-                rows.append(row(case, name, each))
-                r = rows[-1]
-                times_taken = f"{1e3 * r['lite_ms']:8.1f} us {name:18s} {1e3 * r['other_ms']:8.1f} us"
-                print(f"{case:32s} {times_taken} {r['ratio']:.2f}")
-    about = machine() | {"torch": torch.__version__, "jax": jax.__version__, "threads": asked.threads}
+        # After JAX, threads spin for a while, so rounds have pauses.
+        rows += told(rows_of(case, measure(make(), asked.rounds, times=5)))
+    about = machine(torch, jax) | {"threads": asked.threads}
     report(place(asked, part=bool(asked.only)), "grad", "Gradients and optimisers", rows, about)
 
 

@@ -26,8 +26,9 @@ import jit_memory  # noqa: E402
 import jit_networks  # noqa: E402
 import torch  # noqa: E402
 import torchrl  # noqa: E402
-from jit_networks import Alternatives  # noqa: E402
-from side_by_side import arguments, machine, measure, place, report, row  # noqa: E402
+from jit_networks import told  # noqa: E402
+from jit_steps import Alternatives  # noqa: E402
+from side_by_side import arguments, machine, measure, place, report, rows_of  # noqa: E402
 
 warnings.simplefilter("ignore")
 TIMES = 20  # steps in a row, one where it takes long
@@ -45,14 +46,6 @@ CASES: dict[str, Callable[[int], Alternatives]] = {
     "SAC update, 256 cells, batch 256": lambda n: jit_losses.sac(256, 256, n),
     "policy(td) of two layers": jit_networks.forward,
 }
-
-
-def repeated(call: Callable[[], Any], times: int) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(times):
-            call()
-
-    return run
 
 
 def _seconds(call: Callable[[], Any]) -> float:
@@ -74,16 +67,8 @@ def main() -> None:
             continue
         calls = make(asked.threads)
         times = TIMES if _seconds(calls["lite"]) < LONG else 1
-        taken = measure({name: repeated(call, times) for name, call in calls.items()}, asked.rounds)
-        each = {name: {key: value / times for key, value in found.items()} for name, found in taken.items()}
-        for name in each:
-            if name != "lite":
-                rows.append(row(case, name, each))
-                r = rows[-1]
-                times_taken = f"{1e3 * r['lite_ms']:8.1f} us {name:22s} {1e3 * r['other_ms']:8.1f} us"
-                print(f"{case:28s} {times_taken} {r['ratio']:.2f}")
-    versions = {"torch": torch.__version__, "jax": jax.__version__, "torchrl": torchrl.__version__}
-    about = machine() | versions | {"threads": asked.threads}
+        rows += told(rows_of(case, measure(calls, asked.rounds, times=times)))
+    about = machine(torch, jax, torchrl) | {"threads": asked.threads}
     below = "" if asked.only else jit_memory.table()
     report(place(asked, part=bool(asked.only)), "jit", "Training steps as graphs", rows, about, below)
 

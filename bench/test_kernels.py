@@ -18,7 +18,7 @@ import numpy as np
 import tensordict
 import torch
 import torchrl
-from side_by_side import arguments, machine, measure, place, report, row
+from side_by_side import arguments, machine, measure, place, pyplot, report, row, rows_of
 from torchrl.data.postprocs import MultiStep as TorchMultiStep
 from torchrl.data.postprocs.postprocs import _get_reward
 from torchrl.objectives.value import functional
@@ -162,7 +162,7 @@ def log_probs(rounds: int) -> list[dict[str, Any]]:
         exact = torch.log_softmax(a.double(), -1).gather(-1, b)[..., 0].numpy()
         error = float(np.abs(token_log_probs(logits, tokens) - exact).max())
         name = f"token_log_probs {shape}"
-        rows += [row(name, other, result, max_error=error) for other in list(result)[1:]]
+        rows += rows_of(name, result, max_error=error)
     return rows
 
 
@@ -205,9 +205,9 @@ def log_softmax(rounds: int) -> list[dict[str, Any]]:
         rounds,
     )
     return [
-        *(row(f"masked_log_softmax {shape}", other, whole) for other in list(whole)[1:]),
-        row(f"masked_log_softmax {shape}, out=", list(again)[1], again),
-        *(row(f"token_log_probs_and_entropy {shape}", other, both) for other in list(both)[1:]),
+        *rows_of(f"masked_log_softmax {shape}", whole),
+        *rows_of(f"masked_log_softmax {shape}, out=", again),
+        *rows_of(f"token_log_probs_and_entropy {shape}", both),
     ]
 
 
@@ -303,11 +303,7 @@ def first_call_table(rows: list[dict[str, Any]]) -> str:
 
 
 def plot(rows: list[dict[str, Any]], file: Path) -> None:
-    import matplotlib
-
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
+    plt = pyplot()
     names = [f"{r['case']}\n{r['against']}" for r in rows]
     figure, axis = plt.subplots(figsize=(9, 0.42 * len(rows) + 1), layout="constrained")
     bars = axis.barh(
@@ -331,9 +327,7 @@ def main() -> None:
     parser.add_argument("--only", metavar="PATTERN", help=f"of {', '.join(names)}")
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of the other libraries
-    about = machine() | {
-        "torch": torch.__version__,
-        "torchrl": torchrl.__version__,
+    about = machine(torch, torchrl) | {
         "threads_lite": get_num_threads(),
         "threads_torch": torch.get_num_threads(),
     }

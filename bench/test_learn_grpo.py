@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from side_by_side import arguments, heading, machine, place, save
+from side_by_side import arguments, heading, machine, place, show
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "tests"))
@@ -110,10 +110,8 @@ def main() -> None:
         "",
         f"{there} of {len(rows)} seeds solved more than {MARK:.0%} within {SECONDS} s.",
     ]
-    text = "\n".join(lines) + "\n"
-    print(text)
     folder = place(asked, part=asked.rounds < SEEDS)
-    save(folder, "learn_grpo", text, {"about": about, "rows": rows})
+    show(folder, "learn_grpo", lines, {"about": about, "rows": rows})
 
 
 if __name__ == "__main__":

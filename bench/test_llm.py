@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from llm_peers import Genai, Run, Torch
-from side_by_side import arguments, extra_memory, machine, measure, place, report, row
+from side_by_side import arguments, extra_memory, machine, measure, place, report, rows_of
 
 from lite import TensorDict
 from lite.kernels import set_num_threads
@@ -462,9 +462,7 @@ def wrapper(bench: Bench) -> Iterator[dict[str, Any]]:
 def against(name: str, result: dict[str, dict[str, float]], **more: Any) -> Iterator[dict[str, Any]]:
     for key, value in more.items():
         name += f"; {key.replace('_', ' ')} {value if isinstance(value, str) else format(value, '.3g')}"
-    for other in result:
-        if other != "lite":
-            yield row(name, other, result, **more)
+    yield from rows_of(name, result, **more)
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ import numpy as np  # noqa: E402
 import tensordict  # noqa: E402
 import tensordict.nn  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import arguments, heading, machine, place, save  # noqa: E402
+from side_by_side import arguments, heading, machine, place, show  # noqa: E402
 
 import lite  # noqa: E402
 import lite.nn  # noqa: E402
@@ -130,14 +130,12 @@ def main() -> None:
                     "tensordict_min_us": round(least_b, 2),
                 }
             )
-    about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads": 1}
-    text = table(rows, about)
-    print(text)
-    save(place(asked), "nn", text, {"about": about, "rows": rows})
+    about = machine(torch, tensordict) | {"threads": 1}
+    show(place(asked), "nn", table(rows, about), {"about": about, "rows": rows})
 
 
-def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
-    lines = [
+def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> list[str]:
+    return [
         *heading("Modules", about),
         "Arrays of three floats.",
         "Medians of interleaved rounds in one process, in microseconds; minima in brackets.",
@@ -150,7 +148,6 @@ def table(rows: list[dict[str, Any]], about: dict[str, Any]) -> str:
             for row in rows
         ),
     ]
-    return "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

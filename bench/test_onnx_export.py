@@ -92,20 +92,15 @@ def opened(path: Path) -> Any:
     return onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
 
 
-def runner(path: Path, arrays: list[np.ndarray], times: int) -> Callable[[], None]:
+def runner(path: Path, arrays: list[np.ndarray]) -> Callable[[], Any]:
     session = opened(path)
     given = {arg.name: x for arg, x in zip(session.get_inputs(), arrays, strict=True)}
-
-    def run() -> None:
-        for _ in range(times):
-            session.run(None, given)
-
-    return run
+    return lambda: session.run(None, given)
 
 
 def main() -> None:
     asked = arguments(__doc__, rounds=51).parse_args()
-    about = {**machine(), "torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
+    about = machine(torch, onnxruntime)
     rng, rows = np.random.default_rng(0), []
     for title, make, shapes, axes in cases():
         torch.manual_seed(0)
@@ -118,17 +113,15 @@ def main() -> None:
                 path = Path(folder, f"{dynamo}.onnx")
                 if torch_graph(theirs, arrays, axes, path, dynamo):
                     paths[f"torch.onnx, dynamo={dynamo}"] = path
-            once = measure({"lite": runner(paths["lite"], arrays, 20)}, rounds=3)["lite"]["min_ms"] / 20
+            runs = {name: runner(path, arrays) for name, path in paths.items()}
+            once = measure({"lite": runs["lite"]}, rounds=3, times=20)["lite"]["min_ms"]
             times = max(1, int(ROUND / (once * 1e-3)))
-            taken = measure(
-                {name: runner(path, arrays, times) for name, path in paths.items()}, asked.rounds, pause=0
-            )
+            taken = measure(runs, asked.rounds, pause=0, times=times)
             sizes = {name: path.stat().st_size for name, path in paths.items()}
-        one = {name: {key: ms / times for key, ms in found.items()} for name, found in taken.items()}
         for name in list(paths)[1:]:
             more = {"lite_bytes": sizes["lite"], "other_bytes": sizes[name]}
             kib = f"{sizes['lite'] / 1024:.1f} KiB, {sizes[name] / 1024:.1f}"
-            rows.append(row(f"{title} ({kib})", name, one, **more))
+            rows.append(row(f"{title} ({kib})", name, taken, **more))
     report(place(asked), "onnx_export", "Exported graphs in onnxruntime", rows, about)
 
 

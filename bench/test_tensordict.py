@@ -16,7 +16,7 @@ import numpy as np
 import tensordict
 import torch
 from common_operations import Library
-from side_by_side import arguments, heading, machine, measure, place, save
+from side_by_side import arguments, heading, machine, measure, place, repeated, show
 
 import lite
 
@@ -172,19 +172,11 @@ class World:
         self.lazy = lib.lazy_stack(self.hundred)
 
 
-def looped(call: Callable[[], Any], loops: int) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(loops):
-            call()
-
-    return run
-
-
 def calls_per_round(call: Callable[[], Any]) -> int:
     """So many that a round of lite lasts two milliseconds: after a change of libraries caches are cold."""
-    looped(call, 3)()
+    repeated(call, 3)()
     start = time.perf_counter()
-    looped(call, 3)()
+    repeated(call, 3)()
     return max(1, round(3 * ROUND_SECONDS / (time.perf_counter() - start)))
 
 
@@ -213,16 +205,15 @@ def main() -> None:
     asked = parser.parse_args()
     warnings.simplefilter("ignore")  # of the other library
     torch.set_num_threads(1)
-    about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__, "threads_torch": 1}
+    about = machine(torch, tensordict) | {"threads_torch": 1}
     table = []
     for group, name, calls in alternatives(re.compile(asked.only or "")):
-        loops = calls_per_round(calls["lite"])
-        runs = {side: looped(call, loops) for side, call in calls.items()}
-        result = measure(runs, asked.rounds, pause=0)  # one thread each
+        times = calls_per_round(calls["lite"])
+        result = measure(calls, asked.rounds, pause=0, times=times)  # one thread each
         line: dict[str, Any] = {"group": group, "case": name}
-        for side, times in result.items():
-            line[f"{side}_us"] = 1e3 * times["median_ms"] / loops
-            line[f"{side}_min_us"] = 1e3 * times["min_ms"] / loops
+        for side, taken in result.items():
+            line[f"{side}_us"] = 1e3 * taken["median_ms"]
+            line[f"{side}_min_us"] = 1e3 * taken["min_ms"]
         line["ratio"] = line["tensordict_us"] / line["lite_us"]
         line["over_floor"] = line["lite_us"] / line["floor_us"] if "floor" in calls else None
         table.append(line)
@@ -258,9 +249,7 @@ def write(table: list[dict[str, Any]], about: dict[str, Any], folder: Path | Non
             "|---|--:|--:|--:|--:|--:|",
         ]
         lines += [table_row(line) for line in table if line["group"] == group]
-    text = "\n".join(lines) + "\n"
-    print(text)
-    save(folder, "tensordict", text, {"about": about, "geometric_mean": mean, "rows": table})
+    show(folder, "tensordict", lines, {"about": about, "geometric_mean": mean, "rows": table})
 
 
 def table_row(line: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 import tensordict
 import torch
 import torchrl
-from side_by_side import arguments, machine, measure, place, report, row
+from side_by_side import arguments, machine, measure, place, repeated, report, row
 from torchrl import envs as theirs
 
 import lite
@@ -75,12 +75,7 @@ def small(name: str, rounds: int) -> list[dict[str, Any]]:
     def calls(b: Any) -> Callable[[], None]:
         transform = make(b)
         td = b.td({key: b.of(value) for key, value in entries.items()}, batch_size=[])
-
-        def run() -> None:
-            for _ in range(CALLS):
-                transform(td)
-
-        return run
+        return repeated(lambda: transform(td), CALLS)
 
     result = measure({"lite": calls(LITE), "torchrl": calls(TORCH)}, rounds)
     return [row(f"{name}, {CALLS} calls", "torchrl", result)]
@@ -110,12 +105,7 @@ def frames(rounds: int) -> list[dict[str, Any]]:
         transform = b.e.CatFrames(4, -3)
         frame = b.of(RNG.random((1, 84, 84)).astype(np.float32))
         transform._call(b.td({"pixels": frame}, batch_size=[]), b.of(np.ones((), bool)))
-
-        def run() -> None:
-            for _ in range(CALLS):
-                transform._call(b.td({"pixels": frame}, batch_size=[]))
-
-        return run
+        return repeated(lambda: transform._call(b.td({"pixels": frame}, batch_size=[])), CALLS)
 
     result = measure({"lite": steps(LITE), "torchrl": steps(TORCH)}, rounds)
     return [row(f"CatFrames, {CALLS} steps of 84x84", "torchrl", result)]
@@ -147,9 +137,8 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=cases, metavar="CASE", help=f"some of {list(cases)}")
     asked = parser.parse_args()
     rows = [line for name in asked.only or cases for line in cases[name](asked.rounds)]
-    about = machine() | {"torch": torch.__version__, "tensordict": tensordict.__version__}
-    about["torchrl"] = torchrl.__version__
-    report(place(asked, bool(asked.only)), "transforms", "Transforms", rows, about)
+    folder = place(asked, bool(asked.only))
+    report(folder, "transforms", "Transforms", rows, machine(torch, tensordict, torchrl))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ for _name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import numpy as np  # noqa: E402
 import tensordict  # noqa: E402
 import torch  # noqa: E402
-from side_by_side import arguments, machine, measure, place, report, row  # noqa: E402
+from side_by_side import arguments, machine, measure, place, report, rows_of  # noqa: E402
 
 import lite  # noqa: E402
 import lite.nn  # noqa: E402
@@ -90,13 +90,7 @@ def cases(width: int, batch: int, activation: str) -> dict[str, Callable[[], Any
 def main() -> None:
     asked = arguments(__doc__, rounds=25).parse_args()
     torch.set_num_threads(1)
-    about = {
-        **machine(),
-        "torch": torch.__version__,
-        "tensordict": tensordict.__version__,
-        "sets": SETS,
-        "threads": 1,
-    }
+    about = machine(torch, tensordict) | {"sets": SETS, "threads": 1}
     rows = []
     with torch.no_grad():
         for activation in ACTIVATIONS:
@@ -115,9 +109,8 @@ def main() -> None:
                 results = {name: np.asarray(call()) for name, call in calls.items()}
                 for result in results.values():
                     np.testing.assert_allclose(result, results["by hand"], rtol=1e-3, atol=1e-4)
-                times = measure(calls, asked.rounds, pause=0)
                 name = f"{activation}, batch {batch}, width {width}"
-                rows += [row(name, other, times) for other in calls if other != "lite"]
+                rows += rows_of(name, measure(calls, asked.rounds, pause=0))
     report(place(asked), "vmap", "vmap of a 3-layer network over 64 parameter sets", rows, about)
 
 

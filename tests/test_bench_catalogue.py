@@ -23,7 +23,7 @@ def test_every_script_takes_the_same_arguments(catalogue: ModuleType) -> None:
     for name, script in catalogue.SCRIPTS.items():
         source = (BENCH / script.file).read_text(encoding="utf-8")
         assert "arguments(__doc__, " in source, script.file
-        assert re.search(rf'(?:report|save)\([^"]*"{name}"', source), script.file
+        assert re.search(rf'(?:report|save|show)\([^"]*"{name}"', source), script.file
         assert "RESULTS" not in source, script.file
 
 
