@@ -12,6 +12,7 @@ import argparse
 import json
 import os
 import platform
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -145,6 +146,25 @@ def resident(name: str) -> float:
     """A line of what Linux tells of the process, in megabytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
+
+
+def whole_process(*command: str) -> tuple[str, dict[str, float]]:
+    """What a program of Python printed in a process of its own, and what that took, imports and all.
+
+    Raises:
+        RuntimeError: it did not end well.
+    """
+    start = time.perf_counter()
+    process = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    said = process.stdout.read()
+    _, status, usage = os.wait4(process.pid, 0)
+    taken = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {said}")
+    processor, memory = usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024 / 1e6
+    return said, {"seconds": taken, "processor_seconds": processor, "megabytes": memory}
 
 
 def machine(*libraries: Any) -> dict[str, Any]:

@@ -10,15 +10,11 @@ process compiles, unless there is a cache.
 `--only dqn` runs one of them, `--rounds 2` the first two seeds; without `--output` either saves nothing.
 """
 
-import os
 import re
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
-from side_by_side import arguments, heading, machine, place, show
+from side_by_side import arguments, heading, machine, place, show, whole_process
 
 from lite.kernels import backend
 
@@ -30,29 +26,17 @@ SEEDS = 5
 def run(example: str, seed: int, graph: int) -> dict[str, Any]:
     """One process."""
     program = ROOT / "tests" / "examples" / f"cartpole_{example}.py"
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        [sys.executable, str(program), *map(str, (seed, MARK, SECONDS, graph))],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None
-    said = process.stdout.read()
-    _, status, usage = os.wait4(process.pid, 0)
-    taken = time.perf_counter() - start
-    process.returncode = os.waitstatus_to_exitcode(status)
+    said, taken = whole_process(*map(str, (program, seed, MARK, SECONDS, graph)))
     found = re.search(r"mean return ([\d.]+) after (\d+) frames", said)
-    if process.returncode or found is None:
-        raise RuntimeError(f"{program} seed {seed} ended with {process.returncode}: {said}")
+    if found is None:
+        raise RuntimeError(f"{program} seed {seed} gave no mean return: {said}")
     return {
         "example": f"{example}, jit" if graph else example,
         "kernels": backend(),
         "seed": seed,
         "return": float(found[1]),
         "frames": int(found[2]),
-        "seconds": taken,
-        "processor_seconds": usage.ru_utime + usage.ru_stime,
-        "megabytes": usage.ru_maxrss * 1024 / 1e6,
+        **taken,
     }
 
 

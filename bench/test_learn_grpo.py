@@ -9,16 +9,13 @@ that of the whole process: imports, generation, learning, and evaluation before 
 """
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
-import time
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from side_by_side import arguments, heading, machine, place, show
+from side_by_side import arguments, heading, machine, place, show, whole_process
 
 ROOT = Path(__file__).parents[1]
 sys.path.append(str(ROOT / "tests"))
@@ -66,27 +63,9 @@ def run(seed: int) -> dict[str, Any]:
             "--json",
             "--quiet",
         ]
-        start = time.perf_counter()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "lite", *words, *OPTIONS, "--seed", str(seed)],
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert process.stdout is not None
-        said = [json.loads(line) for line in process.stdout]
-        _, status, usage = os.wait4(process.pid, 0)
-        taken = time.perf_counter() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-    if process.returncode:
-        raise RuntimeError(f"seed {seed} ended with {process.returncode}: {said[-1:]}")
-    return {
-        "seed": seed,
-        "before": said[0]["held_out"],
-        "after": said[-1]["held_out"],
-        "seconds": taken,
-        "processor_seconds": usage.ru_utime + usage.ru_stime,
-        "megabytes": usage.ru_maxrss * 1024 / 1e6,
-    }
+        said, taken = whole_process("-m", "lite", *words, *OPTIONS, "--seed", str(seed))
+    first, *_, last = map(json.loads, said.splitlines())
+    return {"seed": seed, "before": first["held_out"], "after": last["held_out"], **taken}
 
 
 def main() -> None:

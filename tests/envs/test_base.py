@@ -67,10 +67,6 @@ def test_step_and_maybe_reset_gives_both_sides_of_an_end():
 
 
 def test_steps_of_some_only():
-    env = CountingEnv((2,))
-    env._batch_locked = False
-    rows = CountingEnv()
-    rows._batch_locked = False
     td = TensorDict(
         {"observation": np.full((2, 1), 5.0, np.float32), "action": np.ones((2, 1), np.float32)}, 2
     )
