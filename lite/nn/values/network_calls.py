@@ -126,7 +126,10 @@ class NetworkCalls:
     def _call(self, data: TensorDictBase, *keys: NestedKey) -> list[Array]:
         """The outputs of these keys, in as many calls as it takes."""
         differs = self._differentiates and any(map(is_differentiated, data.values(True, True)))
-        with hold_out_net(self._network) if differs else nullcontext():
+        if differs:
+            with hold_out_net(self._network):
+                outs = [self._network(part) for part in self._split(data)]
+        else:
             outs = [self._network(part) for part in self._split(data)]
         found = []
         for key in keys:

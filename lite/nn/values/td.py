@@ -236,7 +236,8 @@ class TDLambdaEstimator(_ReturnEstimator):
 def _returns(*steps: Array, gamma: float | Array, lmbda: float | Array, time_dim: int) -> Array:
     """`td_lambda_return`, step by step for arrays of a gradient, a graph or `vmap`, which have no kernel."""
     reward, next_value, done, terminated = steps
-    if not any(map(is_interpreted, steps)):
+    plain = type(reward) is type(next_value) is type(done) is type(terminated) is np.ndarray
+    if plain or not any(map(is_interpreted, steps)):
         return td_lambda_return(*steps, gamma=gamma, lmbda=lmbda, time_dim=time_dim)
     factors = [np.broadcast_to(_typed(x, next_value), reward.shape) for x in (gamma, lmbda)]
     ahead = np.where(terminated, 0, next_value)
