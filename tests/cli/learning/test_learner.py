@@ -38,7 +38,9 @@ def test_responses_are_the_models_own_whatever_its_files_say_of_sampling(rows, t
         "do_sample": True, "temperature": 1.7, "top_k": 1, "repetition_penalty": 1.9, "eos_token_id": 2,
     }  # fmt: skip
     (own / "generation_config.json").write_text(json.dumps(options), encoding="utf-8")
-    learn = ["learn", str(rows), *SMALL, "--steps", "1", "--json", "--held-out", str(rows)]
+    held_out = tmp_path / "held_out.jsonl"  # fewer rows than those that are learnt of
+    held_out.write_text(rows.read_text(encoding="utf-8").splitlines(True)[0], encoding="utf-8")
+    learn = ["learn", str(rows), *SMALL, "--steps", "1", "--json", "--held-out", str(held_out)]
     told = [
         [{name: value for name, value in step.items() if name not in TIMES} for step in run(line).rows]
         for model in ([], ["--model", str(own)])
