@@ -56,6 +56,8 @@ def test_masked_tokens_may_hold_anything() -> None:
     weights = np.exp(now - before)[MASK]
     np.testing.assert_allclose(expected["ESS"], weights.sum() ** 2 / (weights**2).sum() / MASK.sum())
     np.testing.assert_allclose(expected["loss_kl_to_ref"], 0.1 * expected["kl_to_ref"])
+    out = grpo_loss(now, before, advantage, MASK, entropy=-now, entropy_coeff=0.1)
+    np.testing.assert_allclose([out["loss_entropy"], out["entropy"]], now[MASK].mean() * np.array([0.1, -1]))
     for array, value in ((now, np.nan), (before, -np.inf)):
         array[~MASK] = value
     found = grpo_loss(now, before, advantage, MASK, ref_log_probs=before, kl_to_ref_coeff=0.1)
