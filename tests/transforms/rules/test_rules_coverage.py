@@ -80,8 +80,8 @@ def test_ufuncs_have_a_derivative_or_a_zero_gradient_or_are_refused() -> None:
 def test_rules_have_the_defaults_of_their_functions() -> None:
     empty, of_unset = inspect.Parameter.empty, {"keepdims": False, "where": True, "axis": -1}
     for function, rule in (pair for registry in (GRAD, VMAP, ONNX) for pair in registry.rules.items()):
-        if not dispatches(function) or function in (np.where, np.linalg.cross):
-            continue  # two arguments or none; a rule that `np.cross` has, too
+        if not dispatches(function) or function in (np.where, np.linalg.cross, np.take_along_axis):
+            continue  # two arguments or none; a rule that `np.cross` has, too; no default before NumPy 2.3
         with suppress(ValueError):  # functions in C tell their parameters from NumPy 2.4 on
             theirs = inspect.signature(function).parameters
             for name, own in inspect.signature(rule).parameters.items():
