@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from lite import TensorDictBase
 from lite._arrays.types import is_interpreted
 from lite.kernels import td0_return, td_lambda_return
+from lite.kernels.returns import result_dtype
 from lite.nn._modules.module import Module
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.values.base import Array, Options, ValueEstimatorBase, Writes, as_number, next_path
@@ -141,7 +142,7 @@ class TD0Estimator(_ReturnEstimator):
         reward, next_value, _, terminated = steps
         if is_interpreted(reward) or is_interpreted(next_value):  # of a graph or vmap, which have no kernel
             ahead = np.where(terminated, 0, next_value)
-            return reward + _typed(gamma, next_value) * ahead
+            return _as_values(reward + _typed(gamma, next_value) * ahead, next_value)
         return td0_return(reward, next_value, terminated, gamma=gamma)
 
 
@@ -239,6 +240,8 @@ def _returns(*steps: Array, gamma: float | Array, lmbda: float | Array, time_dim
     plain = type(reward) is type(next_value) is type(done) is type(terminated) is np.ndarray
     if plain or not any(map(is_interpreted, steps)):
         return td_lambda_return(*steps, gamma=gamma, lmbda=lmbda, time_dim=time_dim)
+    if not reward.shape[time_dim]:
+        return _as_values(reward, next_value)
     factors = [np.broadcast_to(_typed(x, next_value), reward.shape) for x in (gamma, lmbda)]
     ahead = np.where(terminated, 0, next_value)
     rows = [np.moveaxis(x, time_dim, 0) for x in (reward, ahead, done, *factors)]
@@ -248,10 +251,15 @@ def _returns(*steps: Array, gamma: float | Array, lmbda: float | Array, time_dim
         following = np.where(ends, after, following)
         following = now + discount * ((1 - decay) * after + decay * following)
         found.append(following)
-    return np.moveaxis(np.stack(found[::-1]), 0, time_dim)
+    return _as_values(np.moveaxis(np.stack(found[::-1]), 0, time_dim), next_value)
 
 
 def _typed(factor: Any, value: Array) -> Any:
-    """A discount in the type of the values, which targets have, unless these are integers."""
+    """A discount in the type of the values, which targets have; in float64, if these are integers."""
     dtype = np.dtype(float) if value.dtype.kind in "biu" else value.dtype
     return np.asarray(factor, dtype) if type(factor) is float else factor.astype(dtype)
+
+
+def _as_values(target: Array, value: Array) -> Array:
+    """Targets in the floating type of the values, as kernels give them."""
+    return target.astype(result_dtype(value), copy=False)

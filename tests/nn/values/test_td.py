@@ -146,6 +146,18 @@ def test_targets_are_mapped(make) -> None:
 
 
 @each_case("make", [v for k, v in ESTIMATORS.items() if k != "gae"])
+def test_mapped_and_traced_targets_are_of_the_values_type_also_of_no_steps(make) -> None:
+    for rewards, values, steps in ((np.float64, np.float32, 3), (np.int64, np.int64, 3), (float, float, 0)):
+        td = with_values(rollout((2, steps)))
+        td["next", "reward"] = (9 * td["next", "reward"]).astype(rewards)
+        td["next", "state_value"] = (9 * td["next", "state_value"]).astype(values)
+        expected = make(value_network=None).value_estimate(td)
+        for change in (vmap, jit):
+            found = change(make(value_network=None).value_estimate)(td)
+            np.testing.assert_allclose(found, expected, rtol=1e-5, strict=True)
+
+
+@each_case("make", [v for k, v in ESTIMATORS.items() if k != "gae"])
 def test_targets_differ_with_rewards_and_inputs_but_not_with_parameters(make) -> None:
     td = rollout((3, 6), dtype=np.float64)
     td["next", "done"][:, 3], td["next", "terminated"][0, 3] = True, True
