@@ -24,6 +24,7 @@ from lite.nn._parameters.from_module import from_module, from_modules
 from lite.nn._parameters.params import TensorDictParams
 from lite.nn.distributions.distribution import generator_of
 from lite.nn.layers.dropout import Dropout
+from lite.nn.losses.coefficient import Coefficient
 from lite.nn.losses.estimators import ValueEstimators, made_for, named
 from lite.nn.losses.reduction import expanded, reduced, require_loss_function, require_reduction
 from lite.nn.settings import InteractionType, set_interaction_type
@@ -31,31 +32,6 @@ from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.values.base import ValueEstimatorBase
 from lite.nn.values.entries import detached
 from lite.nn.values.value_norm import require_norm
-
-
-class Coefficient(np.ndarray[Any, Any]):
-    """A number with the in-place methods of torch's buffers, which schedules in TorchRL's scripts call.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite.nn.losses.base import Coefficient
-        >>> epsilon = np.array(0.2).view(Coefficient)
-        >>> float(epsilon.copy_(0.1)), float(epsilon)
-        (0.1, 0.1)
-    """
-
-    def copy_(self, source: Array | float) -> Self:
-        """Set the number; returns self."""
-        self[...] = source
-        return self
-
-    def fill_(self, value: float) -> Self:
-        """Same as `copy_`."""
-        return self.copy_(value)
-
-    def __array_wrap__(self, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
-        return array[()] if return_scalar else array.view(np.ndarray)  # results are plain
-
 
 # Keys of padding masks: of a slice sampler, and of steps that a shifted estimator could not compute.
 AUTO_LOSS_MASK_KEYS: tuple[NestedKey, ...] = (("collector", "mask"), "shifted_valid")

@@ -149,7 +149,6 @@ class ValueEstimatorBase(TensorDictModuleBase):
         self.__dict__["value_network"] = value_network
         self.shifted = shifted
         self.differentiable = differentiable
-        self._differentiates = bool(differentiable) and self._has_gradients
         self.skip_existing = skip_existing
         self.deactivate_vmap = deactivate_vmap
         self.value_chunk_size = _positive("value_chunk_size", value_chunk_size)
@@ -247,6 +246,10 @@ class ValueEstimatorBase(TensorDictModuleBase):
         require_tensordict(tensordict, self.__name__)
         if not tensordict.ndim:
             raise RuntimeError(f"{self.__name__} needs a TensorDict with a batch dimension.")
+
+    @property
+    def _differentiates(self) -> bool:
+        return bool(self.differentiable) and self._has_gradients
 
     def _read(self, tensordict: TensorDictBase, key: NestedKey) -> Array:
         return require_array(tensordict, require_path(key), self.__name__, self._differentiates)

@@ -169,7 +169,9 @@ def test_targets_differ_with_rewards_and_inputs_but_not_with_parameters(make) ->
         made = td.copy()
         made["next"] = td["next"].copy()
         made["next", "reward"], made["next", "obs"], made["obs"] = entries
-        out = make(value_network=network, differentiable=True)(made)
+        estimator = make(value_network=network)
+        estimator.differentiable = True
+        out = estimator(made)
         return (out["advantage"] * np.arange(18.0).reshape(3, 6, 1)).sum()
 
     value, found = value_and_grad(total)(entries)
