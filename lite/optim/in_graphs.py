@@ -84,7 +84,7 @@ class OptimizerPart:
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
         optimizer, places, rows, steps = self.optimizer, self.held()[2][0], self._rows, self._steps()
         groups = optimizer.param_groups
-        before = optimizer.state, [group["lr"] for group in groups]
+        before = optimizer.state, list(groups), [group["lr"] for group in groups]
         rates, counts = inputs[: len(groups)], inputs[len(groups) :]
         known, array = [], iter(arrays)
         optimizer.state = type(optimizer.state)(dict)
@@ -100,6 +100,10 @@ class OptimizerPart:
             group["lr"] = rate
 
         def finish() -> tuple[Arrays, Any]:
+            if [*map(id, optimizer.param_groups)] != [*map(id, before[1])]:
+                raise RuntimeError(
+                    "cannot be traced: the function makes other groups of an optimiser: do so outside of it."
+                )
             following: list[Any] = [group["lr"] for group in groups]
             changed = tuple([new is not rate for new, rate in zip(following, rates, strict=True)])
             following = [new for new, differs in zip(following, changed, strict=True) if differs]
@@ -127,8 +131,8 @@ class OptimizerPart:
         try:
             yield finish
         finally:
-            optimizer.state = before[0]
-            for group, rate in zip(groups, before[1], strict=True):
+            optimizer.state, groups[:], optimizer.param_groups = before[0], before[1], groups
+            for group, rate in zip(groups, before[2], strict=True):
                 group["lr"] = rate
             optimizer.steps_before.clear()
             optimizer.zeros.clear()

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import raises
+from helpers.cases import each_case, raises
 from helpers.training_states import both_forms, check, states
 
 import lite
@@ -132,3 +132,23 @@ def test_rates_of_the_trace_alone_are_refused() -> None:
     raises(RuntimeError, f"{message} to what no argument says, got 0.5", update, x, np.ones(()))
     raises(RuntimeError, message, update, x, np.ones(1))
     assert sgd.param_groups[0]["lr"] == 1e-2
+
+
+@each_case("change", ["replace", "add"])
+def test_other_groups_are_refused_and_not_kept(change: str) -> None:
+    net, more = nn.Linear(3, 2, rng=0), nn.Parameter(np.ones(1))
+    sgd = optim.SGD(net.parameters(), lr=1e-2)
+    groups, (group,) = sgd.param_groups, sgd.param_groups
+
+    @lite.jit
+    def update(rate: Any) -> None:
+        if change == "replace":
+            sgd.param_groups = [{**group, "lr": rate}]
+        else:
+            sgd.add_param_group({"params": [more]})
+
+    raises(RuntimeError, "other groups of an optimiser", update, np.ones(()))
+    assert sgd.param_groups is groups
+    assert len(groups) == 1
+    assert groups[0] is group
+    assert group["lr"] == 1e-2
