@@ -84,10 +84,11 @@ MAKE: dict[str, Make] = {
     "NegativeBinomial": lambda p: d.NegativeBinomial(p["scale"], probs=p["probs"]),
     "Pareto": lambda p: d.Pareto(p["scale"], p["probs"] + 0.1),
     "Poisson": lambda p: d.Poisson(p["scale"]),
-    "RelaxedOneHotCategorical": lambda p: d.RelaxedOneHotCategorical(0.6, logits=p["logits"]),
+    "RelaxedOneHotCategorical": lambda p: d.RelaxedOneHotCategorical(p["scale"][..., 0], logits=p["logits"]),
     "StudentT": lambda p: d.StudentT(p["scale"], p["loc"], p["probs"] + 0.1),
     "TransformedDistribution": lambda p: d.TransformedDistribution(
-        d.Independent(d.Normal(p["loc"], p["scale"]), 1), [d.SafeTanhTransform(), d.AffineTransform(1.0, 2.0)]
+        d.Independent(d.Normal(p["loc"], p["scale"]), 1),
+        [d.SafeTanhTransform(), d.AffineTransform(p["loc"], p["scale"])],
     ),
     "VonMises": lambda p: d.VonMises(p["loc"], p["scale"]),
     "Weibull": lambda p: d.Weibull(p["scale"], p["probs"] + 0.1),
