@@ -1,5 +1,6 @@
 """Which calls of layers are one node."""
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -12,6 +13,7 @@ import lite
 from lite import TensorDict, nn, stack, vmap
 from lite._transforms.grad.array import TracedArray
 from lite.nn.layers.recorded import is_recorded
+from lite.nn.values.entries import detached
 
 
 def test_plain_arrays_behind_traced_ones() -> None:
@@ -129,6 +131,16 @@ def test_gradients_of_several_sets_of_parameters(case: Case) -> None:
 
 
 EVERY = [case for case in CASES if "training" not in case.title and "max_norm" not in case.title]
+
+
+@each_case(("case", "dtype"), itertools.product(EVERY, [np.float16, np.float32]))
+def test_values_are_those_without_gradients(case: Case, dtype: Any) -> None:
+    layer, arrays, options = case.make(nn).eval(), case.arrays(dtype), case.call_options(dtype)
+    expected = results_of(layer.to(dtype)(*arrays, **options))
+    with lite.enable_grad():
+        found = results_of(layer(*arrays, **options))
+    for mine, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(detached(mine), other, rtol=1e-3, atol=1e-4, strict=True)
 
 
 @each_case("case", EVERY)
