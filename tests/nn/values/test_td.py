@@ -192,6 +192,22 @@ def test_targets_differ_with_rewards_and_inputs_but_not_with_parameters(make) ->
         np.testing.assert_allclose(mine, other, atol=1e-12)
 
 
+@each_case("make", ESTIMATORS.values())
+def test_estimates_are_constants_unless_they_differentiate(make) -> None:
+    td, net = rollout((3, 6)), nn.Linear(4, 1, rng=0)
+    network = TensorDictModule(net, ["obs"], ["state_value"])
+
+    def total(obs):
+        made = td.copy().set("obs", obs)
+        made["next"] = td["next"].copy().set("obs", obs)
+        out = make(value_network=network, differentiable=make is ESTIMATORS["gae"])(made)  # without effect
+        return (out["advantage"] * out["value_target"]).sum() + 0 * obs.sum()
+
+    value, gradient = value_and_grad(total)(td["obs"])
+    assert value
+    assert not gradient.any()
+
+
 def test_a_step_leaves_the_network_of_its_estimator_as_it_is_and_reads_it_at_each_call() -> None:
     net, model = nn.Linear(2, 1, rng=0), nn.Linear(2, 2, rng=1)
     network = TensorDictModule(net, ["obs"], ["state_value"])
