@@ -40,7 +40,7 @@ def test_other_names() -> None:
         assert spec.is_in(spec.zeros(3)) == spec.is_in(spec.zero(3))
     spec = Bounded([0, 5], [3, 9], dtype=np.int32)
     for found, value in ((spec.zeros(3), 0), (spec.ones(3), 1)):
-        np.testing.assert_array_equal(found, np.full((3, 2), value), strict=False)
+        np.testing.assert_array_equal(found, np.full((3, 2), value, np.int32), strict=True)
     assert (SPECS[-1].ones(3)["a"] == 1).all()
     text = NonTensor((), example_data="s")
     assert (text.encode("a"), text.to_numpy("b")) == ("a", "b")
@@ -112,12 +112,15 @@ def test_shapes_that_are_none() -> None:
 
 
 def test_shapes_of_as_many_elements() -> None:
+    spec = Unbounded((2, 1, 3))
+    assert spec.squeeze(0) == spec.flatten(0, 1).unflatten(0, (2, 1)) == spec
     assert Unbounded((-1, 1)).squeeze().unsqueeze(0).shape == (1, -1)
     spec = Unbounded((2, 1, 3))
     assert spec.reshape(3, -1).shape == spec.view((3, 2)).shape == (3, 2)
     assert spec.flatten(0, 1).unflatten(0, (2, 1)).unsqueeze(-1).squeeze(-1) == spec
     assert Bounded([[0, 1]], [[2, 3]]).expand(4, 2).is_in(np.full((4, 2), 2.0, np.float32))  # type: ignore[attr-defined]
-    raises(ValueError, "expand: shape must end with", Unbounded((1, 3)).expand, (3,))
+    for one, shape in ((Unbounded((1, 3)), (3,)), (Unbounded((-1,)), 4)):
+        raises(ValueError, "expand: shape must end with", one.expand, shape)
     masked = Categorical(3, (2,), mask=[[True, False, False], [False, True, True]]).unsqueeze(0)
     assert masked.is_in(np.array([[0, 1]]))
     assert not masked.is_in(np.array([[1, 1]]))
