@@ -167,6 +167,9 @@ def test_from_list() -> None:
     assert td.names == ["t"]
     assert td["s"] == ["u", "v"]
     np.testing.assert_array_equal(td["a"], [X, X + 1])
+    options: list[dict[str, Any]] = [{"batch_size": [2, 3]}, {"auto_batch_size": True}, {"batch_dims": 2}]
+    sizes = [TensorDict.from_list([{"a": X}] * 2, **one).batch_size for one in options]
+    assert sizes == [(2, 3), (2, 3, 2), (2, 3)]
     assert TensorDict.from_list([Step(X, 1), Step(X, 2)])["reward"].tolist() == [1, 2]
 
 
@@ -209,6 +212,7 @@ def test_a_batch_size_goes_before_finding_one() -> None:
 def test_two_batch_sizes(name: str, value: Any) -> None:
     for make in (getattr(TensorDict, name), TensorDict.from_any):
         raises(TypeError, "Conflicting batch sizes", make, value, batch_size=[3], auto_batch_size=True)
+    assert TensorDict.from_tuple((X, X), batch_size=[3], batch_dims=0).batch_size == (3,)
     make = TensorDict.from_struct_array
     assert make(np.zeros((3, 4), [("a", "i8")]), auto_batch_size=True, batch_dims=1).batch_size == (3,)
 

@@ -15,6 +15,12 @@ from lite import MetaData, NonTensorData, NonTensorStack, TensorClass, TensorDic
 # -- wrappers among the items, of which tests/parity/test_nontensor.py has more ------------------
 
 
+def test_lists_with_wrappers_in_them():
+    f, pair = NonTensorData("f"), NonTensorData("f", [2])
+    assert NonTensorStack.from_list([["a", f], ["b"]]).tolist() == [["a", "f"], ["b"]]
+    assert NonTensorStack.from_list([[pair], [["c", f]]]).tolist() == [[["f", "f"]], [["c", "f"]]]
+
+
 def test_the_same_in_tensordicts():
     td = TensorDict({"s": ["a", NonTensorData("f")]}, [2])
     assert td["s"] == td.to_dict()["s"] == ["a", "f"]
@@ -35,6 +41,7 @@ def test_from_nontensordata():
 
 
 def test_arguments_of_the_constructor():
+    assert NonTensorStack(batch_size=[3]).batch_size == (0, 3)
     raises(RuntimeError, "batch_size", lambda: NonTensorStack("a", "b", batch_size=[3]))
     raises(RuntimeError, "got a TensorDict", lambda: NonTensorStack("a", TensorDict()))
     raises(RuntimeError, "differ", lambda: NonTensorStack(NonTensorStack("a", "b"), "c"))
