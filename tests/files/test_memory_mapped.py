@@ -21,7 +21,9 @@ def test_from_values(tmp_path):
     assert x.dtype == np.dtype("<i4")
     np.testing.assert_array_equal(x, array)
     np.testing.assert_array_equal(np.fromfile(path, "<i4").reshape(4, 3), array)
+    assert MemoryMappedTensor.from_tensor(x, filename=path) is x
     raises(RuntimeError, "already exists", lambda: MemoryMappedTensor.from_tensor(array, filename=path))
+    raises(RuntimeError, "copy_existing=True", MemoryMappedTensor.from_tensor, x, filename=tmp_path / "y")
     y = MemoryMappedTensor.from_tensor(x, filename=tmp_path / "y", copy_existing=True)
     y[0] = -1
     assert x[0, 0] == 0

@@ -42,6 +42,9 @@ def test_from_nontensordata():
 
 def test_arguments_of_the_constructor():
     assert NonTensorStack(batch_size=[3]).batch_size == (0, 3)
+    rows = [NonTensorData("a", [3]), NonTensorData("b", [3])]
+    stacked = NonTensorStack(*rows, stack_dim=1, stack_dim_name="t")
+    assert (stacked.batch_size, stacked.names) == ((3, 2), [None, "t"])
     raises(RuntimeError, "batch_size", lambda: NonTensorStack("a", "b", batch_size=[3]))
     raises(RuntimeError, "got a TensorDict", lambda: NonTensorStack("a", TensorDict()))
     raises(RuntimeError, "differ", lambda: NonTensorStack(NonTensorStack("a", "b"), "c"))

@@ -52,7 +52,10 @@ def test_methods_look_like_those_of_tensordicts():
 def test_there_are_no_keys(make: Any):
     """What that means for each method is in tests/parity/test_nontensor.py."""
     x = make()
-    assert "data" not in x
+    assert [*x.keys(), *x.items(True, True), *x.values(), *x.state_dict()] == []
+    assert ("data" in x, x.is_empty(), x.get("s", 7), x.pop("s", 7)) == (False, False, 7, 7)
+    for read in (x.select, x.__getitem__):
+        raises(KeyError, "", read, "s")
     assert x.load_state_dict(x.state_dict()) is x
     assert x.select().tolist() == x.exclude("s").tolist() == x.tolist()
 

@@ -102,6 +102,8 @@ def test_its_batch_size_is_told() -> None:
     second = UnbatchedTensor(first)
     first.batch_size = (4,)
     assert (first.batch_size, second.batch_size) == ((4,), (3,))
+    assert (repr(first), str(first)) == ("UnbatchedTensor(array([1., 1.]))", "[1. 1.]")
+    check(TensorDict({"n": make(4, 3)}, batch_size=[4])[:2]["n"])
 
 
 def test_views_share_the_memory() -> None:
