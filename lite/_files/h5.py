@@ -82,9 +82,12 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
             value: Any = _read(package, item, batch_size, seen)
         else:
             _check(item, group.file.filename)
-            text = package.check_string_dtype(item.dtype) is not None
-            value = (item.asstr("utf-8") if text else item)[()]
-            value = value if isinstance(value, str) else np.asarray(value)
+            text = item.shape is not None and package.check_string_dtype(item.dtype) is not None
+            try:
+                value = (item.asstr("utf-8") if text else item)[()]
+            except UnicodeDecodeError:  # bytes, of which NumPy's S has no other type
+                value = item[()]
+            value = value if isinstance(value, str | bytes) else np.asarray(value)
         out._put(key, out._convert(value))
     return out
 

@@ -76,16 +76,16 @@ def from_parquet(
         ImportError: without pyarrow.
         TypeError: both `batch_size` and `auto_batch_size` are given.
         KeyError: a column name is both an entry and the beginning of others.
-        ValueError: a damaged file.
+        ValueError: a damaged file, or one without such columns.
     """
     refuse_two_sizes("from_parquet", auto_batch_size, batch_size)
     chosen = None if columns is None else list(columns)
     try:
         table = _parquet().read_table(os.fspath(path), columns=chosen, **kwargs)
-    except FileNotFoundError:
+    except (FileNotFoundError, PermissionError):
         raise
     except (OSError, ValueError) as error:  # pyarrow's do not name the file
-        raise ValueError(f"{path} is damaged or foreign: {error}") from error
+        raise ValueError(f"{path} has not what is asked for, or is damaged or foreign: {error}") from error
     found = from_arrow(table)
     size = found.batch_size if batch_size is None else batch_size
     td = assembled(cls, dict(found.items()), size, device, separator, dtype)

@@ -44,6 +44,10 @@ def test_files_of_other_programs(tmp_path):
     found = TensorDict.from_h5(tmp_path / "td.h5")
     assert (found["texts"], found["codes"], found["name"]) == (["a", "bü"], ["ab", "c"], "é")
     assert (found.batch_size, found["n"].batch_size) == ((2,), (2, 3))
+    with h5py.File(tmp_path / "td.h5", "w") as file:
+        file["bytes"], file["nothing"] = np.array([b"\xff", b"c"]), h5py.Empty(h5py.string_dtype())
+    found = TensorDict.from_h5(tmp_path / "td.h5")
+    assert (found["bytes"], found["nothing"]) == ([b"\xff", b"c"], h5py.Empty(object))
 
 
 def test_arrays_are_in_the_order_of_bytes_that_torch_has(tmp_path):

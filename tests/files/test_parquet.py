@@ -20,7 +20,19 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
     path = tmp_path / "td.parquet"
     raises(FileNotFoundError, "td.parquet", TensorDict.from_parquet, path)
     TensorDict({"a": np.arange(100)}, [100]).to_parquet(path)
+    raises(
+        ValueError,
+        "td.parquet has not what is asked for, or is damaged.*FieldRef.Name.b",
+        TensorDict.from_parquet,
+        path,
+        columns=["b"],
+    )
     whole = path.read_bytes()
     for content in (whole[:-20], whole[:4] + bytes(60) + whole[64:]):  # its end, and the header of a page
         path.write_bytes(content)
-        raises(ValueError, "td.parquet is damaged or foreign: ", TensorDict.from_parquet, path)
+        raises(
+            ValueError,
+            "td.parquet has not what is asked for, or is damaged or foreign: ",
+            TensorDict.from_parquet,
+            path,
+        )
