@@ -249,3 +249,7 @@ def test_ragged_entries_are_written_at_an_index() -> None:
     stack.set_at_("x", np.full(3, 2.0), 1)
     assert [part["x"].tolist() for part in stack.tensordicts] == [[1, 1], [2, 2, 2]]
     assert [part["y"].tolist() for part in stack.tensordicts] == [0, 0]
+    ragged = lazy_stack([TensorDict({"x": np.zeros((2, n))}, [2, n]) for n in (2, 3)])
+    for index in ([0, 1], ([0, 1], [1, 0])):
+        rows = TensorDict({"x": np.zeros(1)}, [1])
+        raises(RuntimeError, r"has \(2,\) at dim 0", ragged.__setitem__, index, rows)

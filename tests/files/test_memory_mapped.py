@@ -58,10 +58,17 @@ def test_filled(name, to_file, tmp_path):
     x = make(np.int64(2), 3, dtype=np.int16, filename=path, **options)
     np.testing.assert_array_equal(x, np.full((2, 3), value, np.int16), strict=True)
     if to_file:
-        assert make(3, filename=path, existsok=True, **options).shape == (3,)
+        raises(RuntimeError, "already exists", lambda: make(3, filename=path, **options))
+        assert make(np.int64(3), filename=path, existsok=True, **options).shape == (3,)
     assert make(shape=(2, 3), **options).dtype == lite.get_default_dtype()
     raises(TypeError, "shape", lambda: make(**options))
     raises(RuntimeError, "CPU", lambda: make(2, device="cuda", **options))
+
+
+def test_like(tmp_path):
+    like = MemoryMappedTensor.full_like(np.zeros((2, 3), np.int8), 9, filename=tmp_path / "x")
+    np.testing.assert_array_equal(like, np.full((2, 3), 9, np.int8), strict=True)
+    assert np.fromfile(like.filename, np.int8).tolist() == [9] * 6
 
 
 def test_nothing_is_no_file(tmp_path):

@@ -59,3 +59,7 @@ def test_floats_beside_a_size() -> None:
         step = lite.jit(function)
         for n in (7, 3, 4, 600):
             np.testing.assert_allclose(step(np.ones((n, 2))), function(np.ones((n, 2))), err_msg=str(n))
+    for function in (*functions[:3], lambda x: np.subtract(x.shape[0], x)):
+        step = lite.jit(function, dynamic_axes={"x": {0: "n"}})  # graphs for all sizes of one answer
+        for n in (7, 3, 600):
+            np.testing.assert_allclose(step(np.ones((n, 2))), function(np.ones((n, 2))), err_msg=str(n))
