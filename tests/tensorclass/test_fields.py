@@ -246,10 +246,11 @@ def test_get_of_attributes() -> None:
     assert (made.get("names"), made.get("is_locked")) == (["x"], False)
     assert type(made.get("data")) is Kept
     assert made.get("sum")(dim=0).a.shape == (3,)
+    assert (made.get("other"), made.get("other", 3)) == (None, 3)
 
 
 def test_lock_and_none() -> None:
-    assert not Kept(a=1, lock=False).is_locked
+    assert [Kept(a=1, lock=lock).is_locked for lock in (True, False)] == [True, False]
     made = Kept(a=np.ones(2))
     assert made.to_dict()["b"] is None
     assert list(made.to_tensordict().keys()) == ["a"]

@@ -131,6 +131,7 @@ def test_batch_operations_keep_the_class():
         (points.transpose(0, 1), (2, 3)),
         (points.split(2)[1], (1, 2)),
         (points.unbind(1)[0], (3,)),
+        (points.clone(), (3, 2)),
         (points.select("xy"), (3, 2)),
     ]:
         assert type(out) is Point

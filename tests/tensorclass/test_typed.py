@@ -245,6 +245,7 @@ def test_joined() -> None:
     state = make()
     observed = Observed(**state, y=np.zeros(4), batch_size=[4])
     assert type(np.stack([state, state])) is type(maybe_dense_stack([state, state.to_tensordict()])) is State
+    assert type(stack([state.to_tensordict(), state])) is TensorDict
     raises(RuntimeError, "exclusive", lambda: stack([state, observed]))
     mixed = maybe_dense_stack([state, observed])
     assert [type(part) for part in mixed.tensordicts] == [State, Observed]
@@ -290,7 +291,11 @@ def test_files(tmp_path: Path) -> None:
 
 def test_conversions() -> None:
     assert State.from_any("text") == "text"
-    assert type(State.fromkeys(["a"])) is TensorDict
+    assert type(State.from_any({"eta": [1.0]})) is type(State.from_dict({"eta": [1.0]})) is State
+    assert type(State.fromkeys(["a"])) is type(make().to_tensordict()) is TensorDict
+    state, zeros = make(), make() * 0
+    assert zeros.load_state_dict(state.state_dict()) is zeros
+    np.testing.assert_array_equal(zeros.eta, state.eta)
     assert type(make().to_lazystack()) is LazyStackedTensorDict
     assert type(make().to_lazystack()[0]) is State
 
@@ -307,6 +312,7 @@ def message(call: Callable[[], Any]) -> str:
 
 
 def test_iteration() -> None:
+    assert [type(row) for row in make()] == [State] * 4
     raises(TypeError, "0-d State", lambda: list(make()[0]))
 
 
