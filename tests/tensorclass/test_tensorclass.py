@@ -137,6 +137,7 @@ def test_batch_operations_keep_the_class():
         assert type(out) is Point
         assert out.batch_size == shape
         assert out.xy.shape == (*shape, 2)
+    assert type(TensorDict(p=points, batch_size=[3, 2]).clone()["p"]) is Point
     assert points[2, 1].norm() == np.hypot(10, 11)
     assert [type(row) for row in points] == [Point] * 3
     assert points.shape == (3, 2)
