@@ -18,7 +18,7 @@ class Comparison(NamedTuple):
     Attributes:
         size: the size, by the prime that stands for it.
         operator: "<", "<=", ">", ">=" or "==".
-        other: a plain number.
+        other: a plain number, or another size, by its prime.
         answer: True or False.
     """
 
@@ -27,9 +27,9 @@ class Comparison(NamedTuple):
     other: float
     answer: bool
 
-    def holds(self, size: int) -> bool:
-        """Whether a size gives the same answer."""
-        return _OPERATORS[self.operator](size, self.other) is self.answer
+    def holds(self, size: int, other: float | None = None) -> bool:
+        """Whether a size gives the same answer, beside the `other` size of a call where there is one."""
+        return _OPERATORS[self.operator](size, self.other if other is None else other) is self.answer
 
 
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
@@ -52,8 +52,10 @@ comparisons = _Comparisons()
 def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
     if isinstance(other, float):
         answer = _OPERATORS[name](int(size), other)
-    if comparisons.found is not None and type(other) is not Size and isinstance(answer, bool):
+    if comparisons.found is not None and isinstance(answer, bool):
         own = _is_asked_by_caller(3)
+        if type(other) is Size and (not own or not comparisons.refuses or int(size) == int(other)):
+            return answer
         if any(int(size) % prime == 0 for prime in comparisons.computed):
             if own:
                 raise NotImplementedError(
@@ -61,7 +63,8 @@ def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
                     "nonzero), which no call knows before: use np.where on sums over them."
                 )
             return answer  # rules are for all sizes
-        asked = Comparison(int(size), name, other if isinstance(other, float) else int(other), answer)
+        kept = other if isinstance(other, float | Size) else int(other)
+        asked = Comparison(int(size), name, kept, answer)
         comparisons.found[asked] = comparisons.found.get(asked, False) or own
     return answer
 
@@ -144,12 +147,12 @@ class Size(int):
 
     def __eq__(self, other: object) -> Any:
         answer = int.__eq__(self, other)
-        if type(other) is not Size and isinstance(other, int | float) and _is_asked_by_caller():
+        if isinstance(other, int | float) and _is_asked_by_caller():
             return _noted(self, "==", other, answer)
         return answer
 
     def __ne__(self, other: object) -> Any:
-        if type(other) is not Size and isinstance(other, int | float) and _is_asked_by_caller():
+        if isinstance(other, int | float) and _is_asked_by_caller():
             return not _noted(self, "==", other, int.__eq__(self, other))
         return int.__ne__(self, other)
 

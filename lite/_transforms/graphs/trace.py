@@ -159,14 +159,19 @@ def _difference_if_small(
 
 def _is_alike(graph: Graph, other: Graph) -> bool:
     """Whether no size of a trace is mistaken for another, and its answers are those of the first one."""
-    fixed, answers = _sizes_of(graph, int), [one[1:] for one in other.asked]
+    fixed, answers = _sizes_of(graph, int), _answers(other)
     return (
         _sizes_of(other, Size).isdisjoint(fixed)
         and (0 in fixed or 0 not in _sizes_of(other, int))  # as n - 3 may be
         and other.moves == graph.moves
         and other.factors <= graph.factors
-        and answers == [one[1:] for one in graph.asked][: len(answers)]
+        and answers == _answers(graph)[: len(answers)]
     )
+
+
+def _answers(graph: Graph) -> list[Any]:
+    """What the function asked, and the answers; sizes are other ones in each trace."""
+    return [(one.operator, type(one.other) is Size or one.other, one.answer) for one in graph.asked]
 
 
 def _sizes_of(graph: Graph, kind: type[int]) -> set[int]:

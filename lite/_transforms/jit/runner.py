@@ -104,10 +104,14 @@ class Runner:
 
     def other_answer(self, leaves: Sequence[Any]) -> tuple[Comparison, int | None] | None:
         """What has another answer for some arguments, and the size there; None if nothing has."""
-        primes = self.program.primes
+
+        def size_of(number: float) -> int | None:
+            return measured(int(number), self.program.primes, lambda label: self._size(label, leaves))
+
         for asked in self.program.comparisons:
-            size = measured(asked.size, primes, lambda label: self._size(label, leaves))
-            if size is None or not asked.holds(size):
+            size = size_of(asked.size)
+            other = size_of(asked.other) if type(asked.other) is Size else asked.other
+            if size is None or other is None or not asked.holds(size, other):
                 return asked, size
         return None
 

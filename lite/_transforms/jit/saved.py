@@ -238,8 +238,9 @@ class Step:
         found = self._runner.other_answer(leaves)
         if found is not None:
             asked, size = found
+            other = "another" if type(asked.other) is Size else asked.other
             raise ValueError(
-                f"{self.__name__} asks whether a size is {asked.operator} {asked.other}, and its graph is "
+                f"{self.__name__} asks whether a size is {asked.operator} {other}, and its graph is "
                 f"for sizes of which that is {asked.answer}: got the size {size}."
             )
         return self._runner.call(given)
@@ -369,7 +370,10 @@ def _plan(runner: Runner, count: int | None) -> dict[str, Any]:
             for i, key, structure, names in program.entries
         ],
         "labels": program.labels,
-        "comparisons": sorted(program.comparisons),
+        "comparisons": [
+            (n, name, {"size": int(x)} if type(x) is Size else x, answer)
+            for n, name, x, answer in sorted(program.comparisons)
+        ],
         "primes": program.primes,
         "threads": program.threads,
         "refuses": program.refuses,
@@ -401,8 +405,13 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
         labels={str(label): (int(i), int(axis)) for label, (i, axis) in contract["labels"].items()},
         primes={int(prime): str(label) for prime, label in contract["primes"].items()},
         comparisons=frozenset(
-            Comparison(int(n), _operator(name), int(other), bool(answer))
-            for n, name, other, answer in contract["comparisons"]
+            Comparison(
+                int(n),
+                _operator(name),
+                Size(x["size"]) if isinstance(x, dict) else x if isinstance(x, float) else int(x),
+                bool(answer),
+            )
+            for n, name, x, answer in contract["comparisons"]
         ),
         shapes={},
         threads=1 if contract.get("threads") == 1 else None,  # which files of version 0.2.0 do not have

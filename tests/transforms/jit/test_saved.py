@@ -131,6 +131,17 @@ def test_which_sizes_a_file_serves_is_told(tmp_path: Path) -> None:
     file = lowered.save(tmp_path / "t.onnx")
     assert lite.load_step(file)(np.ones((3, 2)), np.ones((4, 2))).shape == (3, 4)
 
+    def chosen(x: Any, y: Any) -> Any:
+        return x * 2 if x.shape[0] >= 4.5 and x.shape != y.shape else x
+
+    file = (
+        lite.jit(chosen, dynamic_axes=axes).lower(np.ones((5, 2)), np.ones((7, 2))).save(tmp_path / "u.onnx")
+    )
+    step = lite.load_step(file)
+    assert step(np.ones((6, 2)), np.ones((3, 2))).sum() == 24
+    for n, m, said in ((4, 6, ">= 4.5"), (6, 6, "== another")):
+        raises(ValueError, f"a size is {said}, .* got the size {n}", step, np.ones((n, 2)), np.ones((m, 2)))
+
 
 def test_sizes_of_what_no_operator_reads_are_those_of_the_trace(tmp_path: Path) -> None:
     """The graph holds the number of rows that the function read off an argument."""

@@ -244,6 +244,22 @@ class Box:
     total: Any = 0.0
 
 
+def test_sizes_are_compared_with_each_other_at_each_call() -> None:
+    """Which no trace sees as equal: each has a size of its own there."""
+    functions: tuple[tuple[Callable[..., Any], int], ...] = (
+        (lambda x, y: x * 2 if x.shape[0] == y.shape[0] else x, 2),
+        (lambda x, y: x * 2 if x.shape != y.shape else x, 2),
+        (lambda x, y: x * 2 if 2 * x.shape[0] >= y.shape[0] else x, 2),
+        (lambda x, y: x * 2 if x.shape[0] == y.shape[0] + 1 else x, 5),  # of which n + 1 is not found again
+    )
+    for number, (function, graphs) in enumerate(functions):
+        step = lite.jit(function, dynamic_axes={"x": {0: "n"}, "y": {0: "m"}})
+        for n, m in ((3, 4), (5, 5), (4, 3), (2, 9)):
+            x, y = np.ones((n, 2)), np.ones((m, 2))
+            assert_same(step(x, y), function(x, y), where=f"function {number}, {n} {m}")
+        assert len(step._kept) == graphs, number
+
+
 def test_what_a_size_cuts_beside_the_graph() -> None:
     """Tables that the sizes of a trace leave whole, and that those of some calls do not."""
     table, box = np.arange(1.0, 7.0), Box()
