@@ -519,7 +519,9 @@ def _cov(
     given = as_arrays([m] if y is None else [m, y])
     wanted = np.result_type(*given, np.float64) if dtype is None else dtype
     parts = [np.atleast_2d(x) for x in given]
-    parts = [x if rowvar or x.shape[0] == 1 else x.T for x in parts]
+    if not rowvar:  # a single row is turned where it comes first, as NumPy does since 2.2
+        first = ndim_of(given[0]) > 1
+        parts = [x.T if x.shape[0] != 1 or (first and i == 0) else x for i, x in enumerate(parts)]
     rows = np.concatenate(parts, 0).astype(wanted)
     count = max(rows.shape[1] - (ddof if ddof is not None else 0 if bias else 1), 0)
     centred = rows - rows.mean(1, keepdims=True)

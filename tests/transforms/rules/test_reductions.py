@@ -150,6 +150,11 @@ def test_covariances_of_too_few_observations_are_not_finite() -> None:
         expected = np.cov(x, ddof=1)
         for found in (lite.vmap(np.cov)(x[None])[0], lite.jit(np.cov)(x)):
             np.testing.assert_array_equal(found, expected)
+    row, square = np.arange(3.0).reshape(1, 3), np.arange(9.0).reshape(3, 3) ** 2
+    for given in ((row,), (square, row), (row[0], square[:, 0])):  # NumPy turns a row that comes first
+        expected = np.cov(*given, rowvar=False)
+        found = lite.jit(lambda *given: np.cov(*given, rowvar=False))(*given)
+        np.testing.assert_allclose(found, expected)
 
 
 def test_sums_in_another_dtype() -> None:
