@@ -38,23 +38,6 @@ _new = object.__new__
 _copy = methodcaller("copy")
 
 
-def _reader(method: str) -> Any:
-    """The method of that name, which reads an entry; nodes that are not dense read the rest by theirs."""
-
-    def read(self: Any, key: str | Path) -> Any:
-        if isinstance(key, str):
-            return self._data.get(key)
-        node = self
-        for depth, name in enumerate(key):
-            if not isinstance(node, Dense):
-                inner = self._as_node(node)
-                return None if inner is None else getattr(inner, method)(key[depth:])
-            node = node._data.get(name)
-        return node
-
-    return read
-
-
 class Dense(Container):
     """A container that holds its entries in a dict."""
 
@@ -137,8 +120,21 @@ class Dense(Container):
     def _keys(self) -> Iterable[str]:
         return self._data
 
-    _get_entry = _reader("_get_entry")
-    _peek_entry = _reader("_peek_entry")
+    def _get_entry(self, key: str | Path) -> Any:
+        return self._data.get(key) if isinstance(key, str) else self._below(key, "_get_entry")
+
+    def _peek_entry(self, key: str | Path) -> Any:
+        return self._data.get(key) if isinstance(key, str) else self._below(key, "_peek_entry")
+
+    def _below(self, path: Path, method: str) -> Any:
+        """The entry at a path, of which nodes that are not dense read the rest by their method."""
+        node: Any = self
+        for depth, name in enumerate(path):
+            if not isinstance(node, Dense):
+                inner = self._as_node(node)
+                return None if inner is None else getattr(inner, method)(path[depth:])
+            node = node._data.get(name)
+        return node
 
     def _items(self, peek: bool = False) -> Iterable[tuple[str, Any]]:
         return self._data.items()
