@@ -249,15 +249,12 @@ def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
     try:
         with package.safe_open(path, framework="np") as file:
             kinds = {name: file.get_slice(name).get_dtype() for name in list(file.keys())}
-            # ml_dtypes registers the names with NumPy, of which the package knows bfloat16.
+            # ml_dtypes registers the names with NumPy, of which the package gives it bfloat16 alone.
             dtypes = {kind: dtype_of(_EXTENSION[kind]) for kind in _EXTENSION.keys() & set(kinds.values())}
-            views: dict[str, Any] = {}
-            if dtypes.keys() - {"BF16"}:
-                views = dict(package.deserialize(Path(path).read_bytes()))
+            others = dtypes.keys() - {"BF16"}
+            views: dict[str, Any] = dict(package.deserialize(Path(path).read_bytes())) if others else {}
             arrays = {
-                name: _array_of(views[name], dtypes[kind])
-                if kind in dtypes and kind != "BF16"
-                else file.get_tensor(name)
+                name: _array_of(views[name], dtypes[kind]) if kind in others else file.get_tensor(name)
                 for name, kind in kinds.items()
             }
             metadata = file.metadata() or {}

@@ -62,6 +62,10 @@ def test_containers_at_any_depth() -> None:
     assert td.batch_size == ()
 
 
+def test_nothing_is_an_array_of_no_numbers() -> None:
+    np.testing.assert_array_equal(TensorDict.from_any([]), np.zeros(0, np.float32), strict=True)
+
+
 @each_case("items", [[1, 2.5], ["a", 1], [{"a": 1}], [None]])
 def test_other_lists_are_objects(items: list[Any]) -> None:
     out = TensorDict.from_any(items)

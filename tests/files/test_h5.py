@@ -44,6 +44,8 @@ def test_files_of_other_programs(tmp_path):
     found = TensorDict.from_h5(tmp_path / "td.h5")
     assert (found["texts"], found["codes"], found["name"]) == (["a", "bü"], ["ab", "c"], "é")
     assert (found.batch_size, found["n"].batch_size) == ((2,), (2, 3))
+    TensorDict({"x": np.ones((2, 3))}).to_h5(tmp_path / "own.h5")
+    assert TensorDict.from_h5(tmp_path / "own.h5").batch_size == ()
     with h5py.File(tmp_path / "td.h5", "w") as file:
         file["bytes"], file["nothing"] = np.array([b"\xff", b"c"]), h5py.Empty(h5py.string_dtype())
     found = TensorDict.from_h5(tmp_path / "td.h5")

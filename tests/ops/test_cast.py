@@ -107,6 +107,8 @@ def test_to_sets_the_batch_size_of_the_result() -> None:
     ("args", "kwargs", "error"),
     [
         ((np.float32, np.float64), {}, TypeError),
+        (("cpu",), {"device": "cpu"}, TypeError),
+        (("cpu",), {"other": TensorDict(a=1.0)}, ValueError),
         ((TensorDict(a=1.0),), {"other": TensorDict(a=1.0)}, TypeError),
         ((), {"other": np.ones(2)}, TypeError),
         (("cpu:x",), {}, ValueError),

@@ -38,6 +38,8 @@ def test_generators_as_arguments_obey_randomness() -> None:
     rng, seen = np.random.default_rng(0), []
     vmap(lambda x, rng: seen.append(rng.bit_generator) or x, (0, None), randomness="different")(x, rng)
     assert seen == [rng.bit_generator]
+    filled = vmap(lambda x, rng: rng.random(None, float, np.zeros(3)) + x, (0, None), randomness="different")
+    raises(TypeError, "random .*takes no out", filled, x, rng)
     same = vmap(lambda x, rng: x + rng.random(), (0, None), randomness="same")
     out = same(np.zeros(3), np.random.default_rng(0))
     np.testing.assert_array_equal(out, np.random.default_rng(0).random())
