@@ -73,13 +73,13 @@ def _is_asked_by_caller(depth: int = 2) -> bool:
     """Whether `lite.jit` traces, and code outside of this package calls the method that calls this.
 
     Rules compare sizes with others all the time, and are written for all sizes. What NumPy and the standard
-    library ask is asked by whoever calls them.
+    library ask is asked by whoever calls them; but `np.tile` takes what it tiles once for 1 to spare a copy.
     """
     if comparisons.found is None:
         return False
     frame = sys._getframe(depth)
     while (top := _package(frame)) == "numpy" or top in sys.stdlib_module_names:
-        if frame.f_back is None:
+        if frame.f_back is None or frame.f_code.co_name == "tile":
             return False
         frame = frame.f_back
     return top != "lite"

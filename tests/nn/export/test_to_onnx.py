@@ -551,7 +551,10 @@ def test_branches_on_sizes_are_refused_where_a_size_has_another_answer(tmp_path:
             path,
             x,
         )
-    for net.asks in (lambda n: n > 0, lambda n: n == 0, lambda n: 3 * n >= 3, lambda n: n + 1 < 2):
+    for net.asks in (
+        lambda n: n > 0, lambda n: n == 0, lambda n: 3 * n >= 3, lambda n: n + 1 < 2,
+        lambda n: np.tile(np.ones(2), (n, 1)).all(),  # tile itself asks n == 1
+    ):  # fmt: skip
         session = open_graph(net.to_onnx(path, x))
         for rows in (numbers(n, 4) for n in (1, 7)):
             np.testing.assert_allclose(run_graph(session, [rows])[0], net(rows))
