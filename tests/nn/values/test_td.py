@@ -3,7 +3,7 @@ import pytest
 from helpers.cases import each_case, raises
 from helpers.rollouts import rollout, with_values
 
-from lite import TensorDict, enable_grad, jit, nn, stack, value_and_grad, vmap
+from lite import TensorDict, enable_grad, grad, jit, nn, stack, value_and_grad, vmap
 from lite.data import GAE, TD0Estimator, TD1Estimator, TDLambdaEstimator
 from lite.nn import TensorDictModule
 
@@ -190,6 +190,12 @@ def test_targets_differ_with_rewards_and_inputs_but_not_with_parameters(make) ->
     np.testing.assert_allclose(step(entries)[0], value)
     for mine, other in zip(step(entries)[1], found, strict=True):
         np.testing.assert_allclose(mine, other, atol=1e-12)
+    td, estimator = td[:, :0], make(value_network=network, differentiable=True)  # no steps
+
+    def none(reward):
+        return estimator.value_estimate(td.copy().set("next", td["next"].copy().set("reward", reward))).sum()
+
+    assert grad(none)(td["next", "reward"]).shape == (3, 0, 1)
 
 
 @each_case("make", ESTIMATORS.values())
