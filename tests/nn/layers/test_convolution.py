@@ -52,6 +52,18 @@ def test_valid_is_no_padding(rng: np.random.Generator) -> None:
     assert lazy.weight.shape == (4, 1, 3)
 
 
+@each_case("mode, of_numpy", [("reflect", "reflect"), ("replicate", "edge"), ("circular", "wrap")])
+def test_other_padding_is_numpy_s(mode: str, of_numpy: Any, rng: np.random.Generator) -> None:
+    x, options = rng.normal(size=(2, 4, 6, 5)), {"stride": 2, "dilation": 2, "groups": 2}
+    layer = nn.Conv2d(4, 6, 2, padding=(2, 1), padding_mode=mode, rng=0, **options)
+    plain = nn.Conv2d(4, 6, 2, **options)
+    plain.load_state_dict(layer.state_dict())
+    wide = np.pad(x, [(0, 0), (0, 0), (2, 2), (1, 1)], mode=of_numpy)
+    for dtype in (np.float32, np.float16):
+        found, expected = layer.to(dtype)(x.astype(dtype)), plain.to(dtype)(wide.astype(dtype))
+        np.testing.assert_allclose(found, expected, strict=True)
+
+
 def test_channels_that_do_not_fit() -> None:
     raises(RuntimeError, "2", nn.Conv1d(2, 1, 1), np.zeros((1, 3, 5), np.float32))
 
