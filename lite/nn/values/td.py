@@ -240,15 +240,20 @@ def _returns(*steps: Array, gamma: float | Array, lmbda: float | Array, time_dim
     plain = type(reward) is type(next_value) is type(done) is type(terminated) is np.ndarray
     if plain or not any(map(is_interpreted, steps)):
         return td_lambda_return(*steps, gamma=gamma, lmbda=lmbda, time_dim=time_dim)
-    if not reward.shape[time_dim]:
+    times = reward.shape[time_dim]
+    if not times:
         return _as_values(reward, next_value)
+    if type(times) is not int:  # a dynamic size: seconds of tracing, and then no graph
+        from lite._transforms.graphs.graph import OneSizeError  # loaded by who traces
+
+        raise OneSizeError("cannot be traced: an estimator loops over time, which must not be dynamic.")
     factors = [np.broadcast_to(_typed(x, next_value), reward.shape) for x in (gamma, lmbda)]
     ahead = np.where(terminated, 0, next_value)
     if not reward.shape[time_dim]:
         return reward + ahead  # of no steps
     rows = [np.moveaxis(x, time_dim, 0) for x in (reward, ahead, done, *factors)]
     following, found = rows[1][-1], []
-    for t in reversed(range(reward.shape[time_dim])):
+    for t in reversed(range(times)):
         now, after, ends, discount, decay = (x[t] for x in rows)
         following = np.where(ends, after, following)
         following = now + discount * ((1 - decay) * after + decay * following)
