@@ -23,7 +23,7 @@ def _refused(kind: str) -> Any:
         check_device(kind if device is None else f"{kind}:{device}")
         raise AssertionError("unreachable: check_device refuses accelerators")
 
-    to_accelerator.__name__ = kind
+    to_accelerator.__name__, to_accelerator.__qualname__ = kind, f"Casting.{kind}"
     return to_accelerator
 
 
