@@ -9,6 +9,7 @@ from helpers.cases import each_case
 from lite import grad
 from lite.nn import functional as F
 from lite.nn.losses import aggregate_tokens, grpo_loss, kl_penalty
+from lite.nn.values.entries import detached
 
 MASK = np.array([[1, 1, 1], [1, 0, 0]], bool)
 
@@ -39,7 +40,9 @@ def test_a_divergence_times_the_ratio_has_the_gradient_of_the_exact_one() -> Non
     def estimate(x: Any) -> Any:
         now, before, other = (F.log_softmax(a, -1).T for a in (x, drew, ref))
         options = {"kl_to_ref_coeff": 0.5, "aggregation": "none", "use_bias_correction_kl": True}
-        out = grpo_loss(now, before, np.zeros(4), ref_log_probs=other, **options)
+        out = grpo_loss(now, before, np.zeros(4), ref_log_probs=other, kl_to_inference_coeff=0.5, **options)
+        penalty = 0.5 * detached(kl_penalty(now, before))  # as without
+        np.testing.assert_allclose(detached(out["loss_kl_to_inference"]), penalty)
         return (out["loss_kl_to_ref"] * p.T).sum()
 
     def exact(x: Any) -> Any:
@@ -58,6 +61,7 @@ def test_masked_tokens_may_hold_anything() -> None:
     np.testing.assert_allclose(expected["loss_kl_to_ref"], 0.1 * expected["kl_to_ref"])
     out = grpo_loss(now, before, advantage, MASK, entropy=-now, entropy_coeff=0.1)
     np.testing.assert_allclose([out["loss_entropy"], out["entropy"]], now[MASK].mean() * np.array([0.1, -1]))
+    np.testing.assert_allclose(expected["kl_to_ref"], kl_penalty(now, before, MASK)[MASK].mean())
     for array, value in ((now, np.nan), (before, -np.inf)):
         array[~MASK] = value
     found = grpo_loss(now, before, advantage, MASK, ref_log_probs=before, kl_to_ref_coeff=0.1)
