@@ -249,8 +249,6 @@ def _returns(*steps: Array, gamma: float | Array, lmbda: float | Array, time_dim
         raise OneSizeError("cannot be traced: an estimator loops over time, which must not be dynamic.")
     factors = [np.broadcast_to(_typed(x, next_value), reward.shape) for x in (gamma, lmbda)]
     ahead = np.where(terminated, 0, next_value)
-    if not reward.shape[time_dim]:
-        return reward + ahead  # of no steps
     rows = [np.moveaxis(x, time_dim, 0) for x in (reward, ahead, done, *factors)]
     following, found = rows[1][-1], []
     for t in reversed(range(times)):
