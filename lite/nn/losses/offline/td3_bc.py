@@ -9,6 +9,7 @@ import numpy as np
 
 from lite import TensorDictBase
 from lite._arrays.types import Array
+from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.losses.ddpg import TD3Loss
 from lite.nn.values.entries import detached
@@ -51,10 +52,38 @@ class TD3BCLoss(TD3Loss):
         actor_network: Module,
         qvalue_network: Module | Sequence[Module],
         *,
+        action_spec: Any = None,
+        bounds: tuple[Any, Any] | None = None,
+        num_qvalue_nets: int = 2,
+        policy_noise: float = 0.2,
+        noise_clip: float = 0.5,
         alpha: float = 2.5,
-        **options: Any,
+        loss_function: str = "smooth_l1",
+        delay_actor: bool = True,
+        delay_qvalue: bool = True,
+        separate_losses: bool = False,
+        reduction: str | None = None,
+        deactivate_vmap: bool = False,
+        use_prioritized_weights: str | bool = "auto",
+        generator: Rng = None,
     ) -> None:
-        super().__init__(actor_network, qvalue_network, **options)
+        super().__init__(
+            actor_network,
+            qvalue_network,
+            action_spec=action_spec,
+            bounds=bounds,
+            num_qvalue_nets=num_qvalue_nets,
+            policy_noise=policy_noise,
+            noise_clip=noise_clip,
+            loss_function=loss_function,
+            delay_actor=delay_actor,
+            delay_qvalue=delay_qvalue,
+            separate_losses=separate_losses,
+            reduction=reduction,
+            deactivate_vmap=deactivate_vmap,
+            use_prioritized_weights=use_prioritized_weights,
+            generator=generator,
+        )
         self.alpha = alpha
         self.out_keys = [*self.out_keys[:2], "bc_loss", "lmbd", *self.out_keys[2:]]
 
