@@ -214,6 +214,19 @@ def test_estimates_are_constants_unless_they_differentiate(make) -> None:
     assert not gradient.any()
 
 
+def test_a_time_of_any_size_is_refused_before_its_loop_is_traced() -> None:
+    estimator = TDLambdaEstimator(gamma=0.9, lmbda=0.5, value_network=None)
+
+    def target(reward, value, done):
+        following = {"reward": reward, "state_value": value, "done": done}
+        return estimator.value_estimate(TensorDict({"next": following}, reward.shape[:2]))
+
+    x, names = np.ones((2, 3, 1)), ("reward", "value", "done")
+    steps, rows = (jit(target, dynamic_axes={n: {axis: "size"} for n in names}) for axis in (1, 0))
+    raises(NotImplementedError, "loops over time", steps, x, x, x > 2)
+    np.testing.assert_allclose(rows(x, x, x > 2), target(x, x, x > 2))
+
+
 def test_a_step_leaves_the_network_of_its_estimator_as_it_is_and_reads_it_at_each_call() -> None:
     net, model = nn.Linear(2, 1, rng=0), nn.Linear(2, 2, rng=1)
     network = TensorDictModule(net, ["obs"], ["state_value"])
