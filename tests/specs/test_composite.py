@@ -220,5 +220,6 @@ def test_an_empty_one_has_one_combination() -> None:
     assert Composite().cardinality() == 0
     spec = Composite({"a": Categorical(2, (1,)), "n": Composite(b=Categorical(3, (1,)), shape=1)}, shape=1)
     assert (spec.cardinality(), spec.enumerate().batch_size) == (6, (6, 1))
+    assert spec.enumerate()["a"].ravel().tolist() == [0, 0, 0, 1, 1, 1]
     assert spec.enumerate()["n", "b"].ravel().tolist() == [0, 1, 2, 0, 1, 2]
     raises(NotImplementedError, "cardinality is not known", lambda: Composite(a=Unbounded(2)).cardinality())
