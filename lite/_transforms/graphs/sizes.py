@@ -32,6 +32,7 @@ class Comparison(NamedTuple):
         return _OPERATORS[self.operator](size, self.other if other is None else other) is self.answer
 
 
+_REAL = (int, float, np.integer, np.floating)
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
 
@@ -50,7 +51,8 @@ comparisons = _Comparisons()
 
 
 def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
-    if isinstance(other, float):
+    if isinstance(other, float | np.floating | np.integer):
+        other = int(other) if isinstance(other, np.integer) else float(other)
         answer = _OPERATORS[name](int(size), other)
     if comparisons.found is not None and isinstance(answer, bool):
         own = _is_asked_by_caller(3)
@@ -147,12 +149,12 @@ class Size(int):
 
     def __eq__(self, other: object) -> Any:
         answer = int.__eq__(self, other)
-        if isinstance(other, int | float) and _is_asked_by_caller():
+        if isinstance(other, _REAL) and _is_asked_by_caller():
             return _noted(self, "==", other, answer)
         return answer
 
     def __ne__(self, other: object) -> Any:
-        if isinstance(other, int | float) and _is_asked_by_caller():
+        if isinstance(other, _REAL) and _is_asked_by_caller():
             return not _noted(self, "==", other, int.__eq__(self, other))
         return int.__ne__(self, other)
 

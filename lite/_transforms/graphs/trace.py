@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -199,13 +200,14 @@ def _noted(graph: Graph) -> Iterator[None]:
 
 
 def _refuse_other_answers(graph: Graph) -> None:
-    """NotImplementedError if a size from 1 on has another answer than those of the trace."""
+    """NotImplementedError if a size from 1 to 2**31 has another answer than those of the trace."""
     for one in graph.asked:
         prime = min(graph.dimensions.values(), key=lambda p: (one.size % p > 0, abs(one.size - p)))
         times = (one.size + prime // 2) // prime
         rest = one.size - times * prime
-        near = int(one.other - rest) // times if times else 1
-        if not all(one.holds(n * times + rest) for n in (1, near - 1, near, near + 1, near + 2) if n > 0):
+        near = int(one.other - rest) // times if times and math.isfinite(one.other) else 1
+        others = [n for n in (near - 1, near, near + 1, near + 2) if 0 < n < 2**31]
+        if not all(one.holds(n * times + rest) for n in (1, *others)):
             graph.fail(
                 f"asks whether a dynamic size is {one.operator} {one.other}, where a graph has one answer "
                 "for all sizes: use np.where, or leave the size out of dynamic_axes to have it fixed"

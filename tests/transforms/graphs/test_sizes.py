@@ -59,7 +59,13 @@ def test_floats_beside_a_size() -> None:
         step = lite.jit(function)
         for n in (7, 3, 4, 600):
             np.testing.assert_allclose(step(np.ones((n, 2))), function(np.ones((n, 2))), err_msg=str(n))
-    for function in (*functions[:3], lambda x: np.subtract(x.shape[0], x)):
+    named = (
+        *functions[:3],
+        lambda x: x * 2 if x.shape[0] > np.float64(4.5) and x.shape[0] != np.int64(600) else x,
+        lambda x: x * 2 if x.shape[0] > np.float32(5000) else x,
+        lambda x: np.subtract(x.shape[0], x),
+    )
+    for function in named:
         step = lite.jit(function, dynamic_axes={"x": {0: "n"}})  # graphs for all sizes of one answer
-        for n in (7, 3, 600):
+        for n in (7, 3, 600, 5001):
             np.testing.assert_allclose(step(np.ones((n, 2))), function(np.ones((n, 2))), err_msg=str(n))
