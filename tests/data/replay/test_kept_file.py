@@ -14,7 +14,7 @@ def test_what_counts_stays_until_the_next_counts(tmp_path) -> None:
     file = KeptFile(str(tmp_path))
     kept, last = (0, 0), 0
     assert file.read(kept) is None
-    for count in (1, 3, 0, 900, 2):
+    for count in (1, 3, 0, 900, 1500, 2):
         new = file.write(content(count), kept)
         if kept[1]:
             assert file.read(kept)["0"].shape == (last,)

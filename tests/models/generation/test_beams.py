@@ -130,6 +130,15 @@ def test_beams_are_drawn_from_all_continuations_without_replacement() -> None:
     np.testing.assert_allclose(pairs / 800, expected, atol=4 * 0.5 / 800**0.5)
 
 
+def test_drawn_beams_end_where_they_are_among_the_best() -> None:
+    """In whatever order they were drawn, which are all four here."""
+    model = TableModel(np.log(np.array([[0.4, 0.3, 0.2, 0.1]], np.float32)))
+    for eos, ends in ((1, True), (2, False)):
+        config = of(num_beams=2, max_new_tokens=2, do_sample=True, eos_token_id=eos, length_penalty=-1.0)
+        for one in generate(model, [PROMPT] * 6, config, seeds=np.arange(6)):
+            assert (one.tokens.tolist() == [eos]) is ends
+
+
 def test_a_temperature_of_0_is_a_search() -> None:
     model = TableModel.random(6)
     drawn = generate(model, [PROMPT], of(do_sample=True, temperature=0.0))
