@@ -241,14 +241,14 @@ def _returns(*steps: Array, gamma: float | Array, lmbda: float | Array, time_dim
     if plain or not any(map(is_interpreted, steps)):
         return td_lambda_return(*steps, gamma=gamma, lmbda=lmbda, time_dim=time_dim)
     times = reward.shape[time_dim]
-    if not times:
-        return _as_values(reward, next_value)
     if type(times) is not int:  # a dynamic size: seconds of tracing, and then no graph
         from lite._transforms.graphs.graph import OneSizeError  # loaded by who traces
 
         raise OneSizeError("cannot be traced: an estimator loops over time, which must not be dynamic.")
     factors = [np.broadcast_to(_typed(x, next_value), reward.shape) for x in (gamma, lmbda)]
     ahead = np.where(terminated, 0, next_value)
+    if not times:
+        return _as_values(reward + ahead, next_value)  # of no steps
     rows = [np.moveaxis(x, time_dim, 0) for x in (reward, ahead, done, *factors)]
     following, found = rows[1][-1], []
     for t in reversed(range(times)):
