@@ -227,9 +227,16 @@ class DistributionMethods(LLMWrapperBase):
             )
         return dist
 
-    _get_sft_dist = _get_dist_with_prompt_mask  # for supervised losses
-    _get_rlhf_dist = _get_dist_with_assistant_mask  # for losses over turns
-    _get_generic_dist = _get_dist_with_attention_mask
+    def _get_sft_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
+        """For supervised losses."""
+        return self._get_dist_with_prompt_mask(tensordict, **kwargs)
+
+    def _get_rlhf_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
+        """For losses over turns."""
+        return self._get_dist_with_assistant_mask(tensordict, **kwargs)
+
+    def _get_generic_dist(self, tensordict: Any, **kwargs: Any) -> LLMMaskedCategorical:
+        return self._get_dist_with_attention_mask(tensordict, **kwargs)
 
     # -- log-probs -----------------------------------------------------------------------------
 

@@ -168,6 +168,15 @@ def test_prompt_mask_at_configured_keys(judge: Make) -> None:
     assert dist.mask.sum() == 2
 
 
+def test_a_class_of_its_own_masks(monkeypatch: pytest.MonkeyPatch, judge: Make) -> None:
+    """What losses ask for is what a class that overrides a mask says."""
+    wrapper = judge()
+    for asked, mask in (("sft", "prompt"), ("rlhf", "assistant"), ("generic", "attention")):
+        name = f"_get_dist_with_{mask}_mask"
+        monkeypatch.setattr(type(wrapper), name, lambda self, td, name=name, **kwargs: (name, kwargs))
+        assert getattr(wrapper, f"_get_{asked}_dist")(None, a=1) == (name, {"a": 1})
+
+
 def test_prompt_mask_without_prompt_is_the_assistants(judge: Make) -> None:
     said = [[0, 0, 1, 0, 1], [0] * 5 + [1] * 4]
     dist = judge()._get_sft_dist(ragged_td(*ROWS, masks=said))
