@@ -4,7 +4,8 @@
 - `program`: a graph as steps in order, compiled once; `joining`: several in one where a kernel computes them
 - `operators`: the table of rules; `integers`: sizes and axes that rules read of arrays;
   `limits`: time and memory
-- rules, a family a file: `elementwise`, `shapes`, `selecting`, `reductions`, `products`, `convolution`,
-  `images`, `normalization`, `recurrent`, `attention`, `quantized`, `control`
+- rules, a family a file: `elementwise`, `creation`, `shapes`, `selecting`, `reductions`, `products`,
+  `convolution`, `pooling`, `images`, `normalization`, `recurrent`, `attention`, `quantized`, `control`,
+  `sequences`
 - `saving`: the file again with learnt weights
 """

@@ -29,8 +29,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _RULES: dict[tuple[str, str], Build] = {}
 _FAMILIES = (
-    "elementwise", "shapes", "selecting", "reductions", "products", "convolution", "images", "normalization",
-    "recurrent", "attention", "quantized", "control",
+    "elementwise", "creation", "shapes", "selecting", "reductions", "products", "convolution", "pooling",
+    "images", "normalization", "recurrent", "attention", "quantized", "control", "sequences",
 )  # fmt: skip
 
 
