@@ -159,6 +159,12 @@ def test_the_state_can_be_restored(tmp_path):
     check_state(sampler, lambda: PrioritizedSampler(100, 0.1, 0.2, generator=1), tmp_path, storage, 30)
     state = sampler.state_dict()
     raises(RuntimeError, "max_capacity is 7", lambda: PrioritizedSampler(7, 1.0, 1.0).load_state_dict(state))
+    raises(RuntimeError, "max_capacity is 7", PrioritizedSampler(7, 1.0, 1.0).loads, tmp_path)
+    PrioritizedSampler(5, 1.0, 1.0).dumps(tmp_path / "fresh")  # which has no priorities
+    other = made([1.0] * 4 + [9.0])
+    other.loads(tmp_path / "fresh")
+    assert other.default_priority == 1
+    assert (np.fromfile(tmp_path / "fresh" / "mintree.memmap") == np.finfo(np.float32).max).all()
     before = pickle.dumps(sampler.state_dict())
     numbers = (
         {"_alpha": -1.0},

@@ -337,8 +337,13 @@ def test_dumps_of_torchrl(tmp_path) -> None:
     highest = made(4, writer=TensorDictMaxValueWriter("x"))
     highest.loads(tmp_path / "highest")
     assert sorted(highest[:]["x"].tolist()) == [2, 3, 4, 5]
+    highest.dumps(tmp_path / "top")
+    ranks = np.fromfile(tmp_path / "top" / "writer" / "current_top_values.memmap")
+    theirs = np.fromfile(tmp_path / "highest" / "writer" / "current_top_values.memmap", np.float32)
+    np.testing.assert_array_equal(ranks, theirs)  # of the type that the metadata say
     (tmp_path / "highest" / "writer" / "metadata.json").write_text('{"cursor": 0}')  # as TorchRL 0.13 did
     highest.loads(tmp_path / "highest")
+    assert highest.write_count == 4
     assert highest.extend(TensorDict({"x": np.array([1.0, 9.0], np.float32)}, [2])).tolist()[0] == -1
     other = made(7)  # behind the last row of the file there would be rows that nobody wrote
     raises(ValueError, "full ring of 6 rows.* room for 7", other.loads, tmp_path / "prioritized")
