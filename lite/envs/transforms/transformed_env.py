@@ -263,7 +263,7 @@ class TransformedEnv(EnvBase):
         return getattr(base, name)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        super().__setstate__(state)
+        super().__setstate__({k: v for k, v in state.items() if k != "is_closed"})  # as of older pickles
         self.transform.set_container(self)
 
     def __repr__(self) -> str:

@@ -152,6 +152,8 @@ def test_states_and_pickles():
     twin = pickle.loads(pickle.dumps(env))
     assert twin.transform[1].container is twin
     assert twin.rollout(2).shape == (2, 2)
+    twin.__setstate__(env.__getstate__() | {"is_closed": True})  # as of older pickles
+    assert not twin.is_closed
     assert repr(twin).startswith("TransformedEnv(\n    env=Steps")
 
 
