@@ -114,19 +114,18 @@ def test_draws_follow_the_seed_whatever_the_batch() -> None:
 
 @pytest.mark.depth
 def test_beams_are_drawn_from_all_continuations_without_replacement() -> None:
-    """The first to be drawn of one step: as often as it is likely; no two are the same."""
-    logits = np.log(np.array([[0.4, 0.3, 0.2, 0.1]], np.float32))
-    model, counts, pairs = TableModel(logits), np.zeros(4), np.zeros((4, 4))
+    """Four are drawn in one step, of which the best two go on: as often as those are the best of four."""
+    logits = np.log(np.array([[0.3, 0.25, 0.2, 0.12, 0.08, 0.05]], np.float32))
+    model, pairs, expected = TableModel(logits), np.zeros((6, 6)), np.zeros((6, 6))
     config = of(num_beams=2, max_new_tokens=1, do_sample=True)
     for seed in range(800):
         one, two = generate(model, [PROMPT], config, num_samples=2, seeds=np.array([seed, 0]))
         pairs[one.tokens[0], two.tokens[0]] += 1
-        counts[[one.tokens[0], two.tokens[0]]] += 1
-    probs = np.exp(logits[0])
-    expected = np.zeros((4, 4))
-    for i, j in itertools.permutations(range(4), 2):
-        expected[min(i, j), max(i, j)] += probs[i] * probs[j] / (1 - probs[i])  # the better one comes first
-    assert pairs.trace() == 0
+    for drawn in itertools.permutations(range(6), 4):
+        probs = np.exp(logits[0, list(drawn)])
+        best = tuple(sorted(drawn)[:2])  # tokens of small numbers are the likely ones
+        expected[best] += np.prod(probs / (1 - np.cumsum(probs) + probs))
+    np.testing.assert_allclose(expected.sum(), 1, rtol=1e-6)
     np.testing.assert_allclose(pairs / 800, expected, atol=4 * 0.5 / 800**0.5)
 
 
