@@ -146,7 +146,7 @@ def test_sequences_beyond_the_batch():
 
 def test_sequences_along_the_batch():
     tds = [
-        TensorDict({"a": np.arange(n), "r": NonTensorStack(*"abc"[:n]), "s": "x"}, batch_size=[n])
+        TensorDict({"a": np.arange(n), "r": NonTensorStack(*"abc"[:n]), "s": "x", "n": {}}, batch_size=[n])
         for n in (2, 3)
     ]
     out = pad_sequence(tds, return_mask=("mask", "of"))
@@ -154,6 +154,7 @@ def test_sequences_along_the_batch():
     np.testing.assert_array_equal(out["a"], [[0, 1, 0], [0, 1, 2]])
     np.testing.assert_array_equal(out["mask", "of", "a"], [[True, True, False], [True] * 3])
     assert out["r"] == [["a", "b", None], ["a", "b", "c"]]
+    assert out["n"].batch_size == (2, 3)
 
 
 @each_case(
