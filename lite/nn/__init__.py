@@ -72,8 +72,8 @@ _NAMES = {
     "policies.ddpg": "DdpgCnnActor DdpgCnnQNet DdpgMlpActor DdpgMlpQNet",
     "policies.batch_renorm": "BatchRenorm1d",
     "policies.consistent_dropout": "ConsistentDropout ConsistentDropoutModule",
-    "policies.distributional": "DistributionalDQNnet DistributionalQValueActor DistributionalQValueHook "
-    "DistributionalQValueModule QValueHook",
+    "policies.distributional": "DistributionalDQNnet DistributionalQValueActor DistributionalQValueModule",
+    "policies.hooks": "DistributionalQValueHook QValueHook",
     "policies.exploration": "AdditiveGaussianModule EGreedyModule OrnsteinUhlenbeckProcessModule "
     "RandomPolicy",
     "policies.multi_agent": "MultiAgentConvNet MultiAgentMLP QMixer VDNMixer",

@@ -115,9 +115,9 @@ from lite.nn.policies.consistent_dropout import ConsistentDropout as ConsistentD
 from lite.nn.policies.consistent_dropout import ConsistentDropoutModule as ConsistentDropoutModule
 from lite.nn.policies.distributional import DistributionalDQNnet as DistributionalDQNnet
 from lite.nn.policies.distributional import DistributionalQValueActor as DistributionalQValueActor
-from lite.nn.policies.distributional import DistributionalQValueHook as DistributionalQValueHook
 from lite.nn.policies.distributional import DistributionalQValueModule as DistributionalQValueModule
-from lite.nn.policies.distributional import QValueHook as QValueHook
+from lite.nn.policies.hooks import DistributionalQValueHook as DistributionalQValueHook
+from lite.nn.policies.hooks import QValueHook as QValueHook
 from lite.nn.policies.exploration import AdditiveGaussianModule as AdditiveGaussianModule
 from lite.nn.policies.exploration import EGreedyModule as EGreedyModule
 from lite.nn.policies.exploration import OrnsteinUhlenbeckProcessModule as OrnsteinUhlenbeckProcessModule

@@ -7,7 +7,8 @@ updates     how target parameters follow those that learn
 dqn         temporal differences of action values, and of their distributions; qmixer, of several agents
 policies    functions of a policy's distribution
 ppo         a policy that stays near the one that acted, or several; kl_ppo, with a penalty instead of a limit
-ensembles   several networks of one form, called at once, and the weight of entropy, learned or fixed
+ensembles   several networks of one form, called at once
+alpha       the weight of entropy, learned or fixed
 sac         soft actor-critic, also for a few actions; redq, with many critics
 ddpg        a deterministic policy that follows its critic, or several (TD3)
 offline     policies that learn from recorded data alone: conservative and implicit Q-learning, TD3+BC

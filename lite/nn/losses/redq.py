@@ -14,8 +14,8 @@ from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import uniform
 from lite.nn.distributions.log_prob_names import default_log_prob_key
+from lite.nn.losses.alpha import EntropyWeightedLoss, require_shape
 from lite.nn.losses.base import UnweightedKeys
-from lite.nn.losses.ensembles import EntropyWeightedLoss, require_shape
 from lite.nn.losses.policies import require_policy
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch

@@ -14,7 +14,7 @@ from lite.nn.distributions.continuous.tanh import TanhMap
 from lite.nn.distributions.distribution import Numbers, ShapeLike, as_float, sum_rightmost
 
 _NEWTON = 50  # steps; a dozen are enough unless the scale is near √½, where a second peak appears
-_MIN_SLOPE = 1e-9  # Newton's method stops at smaller derivatives
+_MIN_DERIVATIVE = 1e-9  # Newton's method stops at smaller derivatives
 
 
 class TanhNormal(BoundedNormal):
@@ -153,8 +153,9 @@ class TanhNormal(BoundedNormal):
         z = loc + factor
         for _ in range(_NEWTON):
             t = np.tanh(z)
-            slope = 1.0 - factor * (1.0 - t * t)
-            z = np.where(slope > _MIN_SLOPE, z - (z - loc - factor * t) / np.maximum(slope, _MIN_SLOPE), z)
+            derivative = 1.0 - factor * (1.0 - t * t)
+            step = (z - loc - factor * t) / np.maximum(derivative, _MIN_DERIVATIVE)
+            z = np.where(derivative > _MIN_DERIVATIVE, z - step, z)
         return self._map.forward((side * z).astype(self.loc.dtype))
 
     @property

@@ -15,9 +15,9 @@ from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn._modules.parameter import Parameter
 from lite.nn.distributions.distribution import uniform
+from lite.nn.losses.alpha import EntropyWeightedLoss
 from lite.nn.losses.base import UnweightedKeys
 from lite.nn.losses.dqn import ValueNetworkLoss, acting_network
-from lite.nn.losses.ensembles import EntropyWeightedLoss
 from lite.nn.losses.policies import require_policy
 from lite.nn.losses.reduction import distance_loss
 from lite.nn.tensordict_modules.dispatch import dispatch

@@ -15,8 +15,9 @@ from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn._parameters.params import TensorDictParams
+from lite.nn.losses.alpha import require_shape
 from lite.nn.losses.base import UnweightedKeys
-from lite.nn.losses.ensembles import EnsembleLoss, require_shape, values_taken
+from lite.nn.losses.ensembles import EnsembleLoss, values_taken
 from lite.nn.losses.policies import require_policy
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.q_value import space_of_loss
