@@ -422,6 +422,10 @@ def _program(contract: dict[str, Any], generator: Any) -> Any:
     sizes, primes = {one.size for one in program.comparisons}, program.primes
     if min(primes, default=2) < 2 or 0 in sizes or not program.labels.keys() >= set(primes.values()):
         raise ValueError(f"the sizes {primes}")  # which `measured` would divide by without end
+    built = [(program.structure, program.results)]
+    built += [(structure, names) for *_, structure, names in program.entries if structure is not None]
+    if any(leaf_count(structure) != len(names) for structure, names in built):
+        raise ValueError("results that are not as many as their structure has")
     pairs = {int(i): str(name) for i, name in contract["pairs"].items()}
     places = [None if place is None else (int(place[0]), str(place[1])) for place in contract["places"]]
     joined = tuple(

@@ -255,6 +255,7 @@ def test_hostile_contracts_are_refused(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "step.onnx"
     target.write_bytes(file.read_bytes())
     changes = [
+        {"results": []}, {"results": ["no such output"]},
         *("", "[]", '{"version": 1}', "[" * 100_000, '{"version": 2}'),
         {"digest": "0"}, {"version": 2}, {"arguments": None}, {"inputs": [["x", [1 << 40], "float32"]]},
         {"inputs": [["x", [-1], "float32"]]}, {"inputs": [["x", [1], "no dtype"]]}, {"result": ["td", 0]},
