@@ -130,6 +130,7 @@ class TensorDictBase(cast.DtypeCasts):
     exclude = structure.exclude
     _excluded = structure._excluded
     rename_key_ = structure.rename_key_
+    rename_keys = structure.rename_keys
     flatten_keys = structure.flatten_keys
     unflatten_keys = structure.unflatten_keys
     split_keys = structure.split_keys
@@ -719,6 +720,7 @@ class LazyStackedTensorDict(Lazy, TensorDictBase):
     exclude = lifted(structure.exclude)
     _excluded = lifted(structure._excluded)
     rename_key_ = lifted(structure.rename_key_)
+    rename_keys = lifted(structure.rename_keys)
     filter_empty_ = lifted(structure.filter_empty_)
     clear = lifted(access.clear, inplace=True)
     flatten_keys = stacks.flatten_keys

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from numpy import ndarray
@@ -169,6 +170,63 @@ def rename_paths(old_key: object, new_key: object) -> tuple[Path, Path]:
     return _rename_path(old_key, "old_name"), _rename_path(new_key, "new_name")
 
 
+def rename_keys(td: T, mapping: Mapping[NestedKey, NestedKey], *, strict: bool = True) -> T:
+    """Rename several entries at once, in a new TensorDict; leaves are aliased.
+
+    All entries are taken out before the first is put back, so keys can be exchanged. Nodes of which nothing
+    is left go, too. The result is not locked.
+
+    Args:
+        mapping: the new key of each old one.
+        strict: raise KeyError for a missing key (else skip it).
+
+    Raises:
+        KeyError: a key is missing, or is empty.
+        TypeError: a key is neither a string nor a tuple of strings.
+        ValueError: two old or two new keys are equal, or one in the other; a new key is there already, or
+            leads through a leaf.
+
+    Example:
+        >>> from lite import TensorDict
+        >>> td = TensorDict({"a": 1, "b": 2, "n": {"c": 3}})
+        >>> td.rename_keys({"a": "b", "b": "a", ("n", "c"): "c"}).to_dict()
+        {'b': array(1), 'a': array(2), 'c': array(3)}
+    """
+    pairs = [(_renamed_path(old), _renamed_path(new)) for old, new in mapping.items()]
+    for what, paths in (("old", [old for old, _ in pairs]), ("new", [new for _, new in pairs])):
+        for path, following in pairwise(sorted(paths)):
+            if following[: len(path)] == path:
+                raise ValueError(
+                    f"the {what} keys {to_key(path)!r} and {to_key(following)!r} are equal, or one in the other."
+                )
+    out: T = td._clone(False)
+    moved = []
+    for old, new in pairs:
+        entry = out._get_entry(old)
+        if entry is None and strict:
+            raise missing_key(td, old)
+        if entry is not None and old != new:
+            moved.append((old, new, entry))
+    for old, _, _ in moved:
+        out.del_(to_key(old))
+    for old, _, _ in moved:
+        for n in range(len(old) - 1, 0, -1):
+            node = out._get_entry(old[:n])
+            if isinstance(node, Container) and not node._keys():
+                out.del_(to_key(old[:n]))
+    for _, new, entry in moved:
+        if not _is_free(out, new):
+            raise ValueError(f"the new key {to_key(new)!r} is there already, or leads through a leaf.")
+        out._set_path(new, entry, False)
+    return out
+
+
+def _renamed_path(key: object) -> Path:
+    if not isinstance(key, str | tuple):
+        raise TypeError(f"keys must be strings or tuples of strings, got {type(key)}.")
+    return require_path(key)
+
+
 def flatten_keys(
     td: T, separator: str = ".", inplace: bool = False, is_leaf: Callable[[type], bool] | None = None
 ) -> T:
@@ -211,7 +269,8 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
         if parent is None:
             parent = _create_node(path[:-1], made)
         if parent is None:
-            _require_free(out, path)
+            if not _is_free(out, path):
+                raise _overridden(path)
             out._set_path(path, value, False)
         elif path[-1] in parent._data:
             raise _overridden(path)
@@ -222,12 +281,13 @@ def unflatten_keys(td: T, separator: str = ".", inplace: bool = False) -> T:
     return remember(td, out, flattened(separator))
 
 
-def _require_free(td: Container, path: Path) -> None:
-    """Raise KeyError if there is an entry at a path, or the path leads through a leaf."""
+def _is_free(td: Container, path: Path) -> bool:
+    """Whether there is no entry at a path, and the path leads through no leaf."""
     for n in range(1, len(path) + 1):
         taken = td._get_entry(path[:n])
         if taken is not None and (n == len(path) or td._as_node(taken) is None):
-            raise _overridden(path)
+            return False
+    return True
 
 
 def split_keys(

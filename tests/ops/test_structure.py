@@ -113,6 +113,53 @@ def test_rename_errors(old: Any, new: Any, safe: bool, error: type[Exception]) -
         td.rename_key_(old, new, safe=safe)
 
 
+# What mappings give, measured on tensordict 0.15.3, for {a, b, n: {c, d}, e: {}}.
+RENAMED: list[tuple[dict[Any, Any], Any]] = [
+    ({"a": "b", "b": "a"}, [("n", "c"), ("n", "d"), "n", "e", "b", "a"]),
+    ({"a": "n", "n": "a"}, ["b", "e", "n", ("a", "c"), ("a", "d"), "a"]),
+    ({("n", "c"): "c", ("n", "d"): "d"}, ["a", "b", "e", "c", "d"]),
+    ({("n", "c"): ("m", "c"), ("n", "d"): ("m", "d")}, ["a", "b", "e", ("m", "c"), ("m", "d"), "m"]),
+    ({"n": ("n", "n")}, ["a", "b", "e", ("n", "n", "c"), ("n", "n", "d"), ("n", "n"), "n"]),
+    ({("a",): ("n", ("q", "r"))}, ["b", ("n", "c"), ("n", "d"), ("n", "q", "r"), ("n", "q"), "n", "e"]),
+    ({"a": "a"}, ["a", "b", ("n", "c"), ("n", "d"), "n", "e"]),
+    ({"zz": "q"}, KeyError),
+    ({("a", "k"): "z"}, KeyError),
+    ({"a": ()}, KeyError),
+    ({1: "b"}, TypeError),
+    ({"a": 1}, TypeError),
+    ({"a": "b"}, ValueError),
+    ({("n", "c"): "n"}, ValueError),
+    ({"a": ("b", "k")}, ValueError),
+    ({"a": "x", "b": "x"}, ValueError),
+    ({"n": "m", ("n", "c"): "k"}, ValueError),
+    ({"a": "p", "b": ("p", "q"), ("n", "c"): "p0"}, ValueError),
+]
+
+
+@each_case(("mapping", "expected"), RENAMED)
+@each_case("lazy", [False, True])
+def test_rename_keys(mapping: dict[Any, Any], expected: Any, lazy: bool) -> None:
+    dense = TensorDict(a=np.arange(2), b=np.ones(2), n={"c": np.arange(2), "d": np.zeros(2)}, e={})
+    td = lazy_stack([dense, dense.clone()]) if lazy else dense
+    td.lock_()
+    with unchanged(td):
+        if not isinstance(expected, list):
+            return raises(expected, "", td.rename_keys, mapping)
+        got = td.rename_keys(mapping)
+    assert not got.is_locked
+    first = got.tensordicts[0] if lazy else got
+    assert list(first.keys(True)) == expected
+    assert all(first[new] is dense[old] for old, new in mapping.items() if old != "n")
+    return None
+
+
+def test_rename_keys_that_some_parts_have() -> None:
+    stack = lazy_stack([TensorDict(n={"b": 1}), TensorDict(n={"b": 2, "c": 3})])
+    raises(KeyError, "c", stack.rename_keys, {("n", "c"): "b"})
+    found = stack.rename_keys({("n", "c"): "c", "zz": "q"}, strict=False)
+    assert [list(part.keys(True)) for part in found.tensordicts] == [[("n", "b"), "n"], [("n", "b"), "n", "c"]]
+
+
 def test_flatten_and_unflatten_keys() -> None:
     td = tree()
     with unchanged(td):
