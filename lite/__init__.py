@@ -24,6 +24,7 @@ _NAMES = {
         "pack_memmap refresh_archive_checksums save to_arrow unpack_memmap"
     ),
     "_files.memory_mapped": "MemoryMappedTensor",
+    "_ops.cast": "is_bool is_floating is_inexact is_integer",
     "_ops.choose": "isin remove_duplicates",
     "_ops.combine": "cat dense_stack_tds lazy_stack maybe_dense_stack merge_tensordicts pad stack where",
     "_ops.compare": "assert_allclose_td assert_close",

@@ -39,6 +39,10 @@ from lite._files.functions import save as save
 from lite._files.functions import to_arrow as to_arrow
 from lite._files.functions import unpack_memmap as unpack_memmap
 from lite._files.memory_mapped import MemoryMappedTensor as MemoryMappedTensor
+from lite._ops.cast import is_bool as is_bool
+from lite._ops.cast import is_floating as is_floating
+from lite._ops.cast import is_inexact as is_inexact
+from lite._ops.cast import is_integer as is_integer
 from lite._ops.choose import isin as isin
 from lite._ops.choose import remove_duplicates as remove_duplicates
 from lite._ops.combine import cat as cat

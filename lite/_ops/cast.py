@@ -2,36 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays import dtypes
 from lite._arrays.device import move, on_leaves, parse_device, wrap
-from lite._arrays.dtypes import as_dtype, is_floating
+from lite._arrays.dtypes import as_dtype
 from lite._arrays.types import HostArray, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.methods import SelfMethod, described
+from lite._tree.methods import ArgsMethod, described
 from lite._tree.protocol import Container, T
 from lite._tree.undo import as_before, remember
 from lite._tree.walks import leaves, map_kept, map_tree, nodes
 
+CastFilter: TypeAlias = Callable[[Any, Any], bool] | None
 
-def _astype(td: Container, dtype: np.dtype[Any]) -> Any:
+
+def _astype(td: Any, dtype: np.dtype[Any], cast_filter: CastFilter = None) -> Any:
     # Comparing dtypes is cheaper than `copy=False`.
-    return map_kept(td, lambda leaf: leaf if leaf.dtype == dtype else leaf.astype(dtype))
+    def cast(leaf: Any) -> Any:
+        return leaf if leaf.dtype == dtype else leaf.astype(dtype)
+
+    if cast_filter is None:
+        return map_kept(td, cast)
+
+    def chosen(key: Any, leaf: Any) -> Any:
+        return cast(leaf) if cast_filter(key if isinstance(key, tuple) else (key,), leaf) else leaf
+
+    return td.named_apply(chosen, nested_keys=True, filter_empty=False, propagate_lock=True)
 
 
-def _cast(name: str, dtype: str) -> SelfMethod:
+def is_inexact(*args: Any) -> bool:
+    """Whether the last argument is an array of floats or complex numbers; a `cast_filter`.
+
+    Example:
+        >>> from lite import TensorDict, is_inexact
+        >>> td = TensorDict({"a": [0.5], "i": [1]}).double(cast_filter=is_inexact)
+        >>> td["a"].dtype, td["i"].dtype
+        (dtype('float64'), dtype('int64'))
+    """
+    return dtypes.is_inexact(args[-1].dtype)
+
+
+def is_floating(*args: Any) -> bool:
+    """Whether the last argument is an array of floats; a `cast_filter`."""
+    return dtypes.is_floating(args[-1].dtype)
+
+
+def is_integer(*args: Any) -> bool:
+    """Whether the last argument is an array of integers, signed or not; a `cast_filter`."""
+    return args[-1].dtype.kind in "iu"
+
+
+def is_bool(*args: Any) -> bool:
+    """Whether the last argument is an array of bools; a `cast_filter`."""
+    return args[-1].dtype.kind == "b"
+
+
+def _cast(name: str, dtype: str) -> ArgsMethod:
     # Extension dtypes, which another package defines.
     known = None if dtype == "bfloat16" else np.dtype(dtype)
 
-    def method(self: Any) -> Any:
-        return _astype(self, as_dtype(dtype) if known is None else known)
+    def method(self: Any, *, cast_filter: CastFilter = None) -> Any:
+        return _astype(self, as_dtype(dtype) if known is None else known, cast_filter)
 
     return described(
-        method, name, f"Cast every array to {dtype}; arrays that have it already are not copied."
+        method,
+        name,
+        f"Cast every array to {dtype}; arrays that have it already are not copied. With `cast_filter` only "
+        "those for which it is true; see `to`.",
     )
 
 
@@ -75,6 +118,7 @@ def to(
     inplace: bool = False,
     non_blocking_pin: bool = False,
     num_threads: int | None = None,
+    cast_filter: CastFilter = None,
 ) -> T:
     """Cast to a dtype, move to a device, or both; or take them from another TensorDict.
 
@@ -88,6 +132,8 @@ def to(
         inplace: replace the arrays of self and of its nested TensorDicts, and return self.
         non_blocking_pin: accepted for compatibility, as memory is not pinned.
         num_threads: accepted for compatibility, as nothing is pinned by threads.
+        cast_filter: called with the key of an array, a tuple, and the array; those for which it is false keep
+            their dtype. `lite.is_inexact`, `is_floating`, `is_integer` and `is_bool` are such functions.
 
     Returns:
         Self if it is on the device already and no dtype is asked for, else a new TensorDict whose
@@ -129,7 +175,7 @@ def to(
     moves = name is not None and name != td.device
     if inplace and (moves or dtype is not None) and td.is_locked:
         raise RuntimeError(LOCK_ERROR)
-    out: T = td if dtype is None else _astype(td, as_dtype(dtype))
+    out: T = td if dtype is None else _astype(td, as_dtype(dtype), cast_filter)
     if moves:
         moved: T = out._on(name)
         out = moved.lock_() if td.is_locked else moved
@@ -185,9 +231,10 @@ def _on(td: T, device: str | None) -> T:
     return map_tree(td, lambda leaf, _: move(leaf, device), node=bound)
 
 
-def type(td: T, dst_type: DTypeLike) -> T:
-    """Cast every array to a dtype."""
-    return _astype(td, as_dtype(dst_type))
+def type(td: T, dst_type: DTypeLike, *, cast_filter: CastFilter = None) -> T:
+    """Cast every array to a dtype, or those for which `cast_filter` is true; see `to`."""
+    out: T = _astype(td, as_dtype(dst_type), cast_filter)
+    return out
 
 
 def cpu(td: T) -> T:
@@ -234,7 +281,7 @@ def as_tensor(td: T) -> T:
 
 def is_floating_point(td: Container) -> bool:
     """True if every array has a floating dtype."""
-    return all(is_floating(leaf.dtype) for leaf in leaves(td))
+    return all(dtypes.is_floating(leaf.dtype) for leaf in leaves(td))
 
 
 def is_contiguous(td: Container) -> bool:

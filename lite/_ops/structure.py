@@ -196,9 +196,8 @@ def rename_keys(td: T, mapping: Mapping[NestedKey, NestedKey], *, strict: bool =
     for what, paths in (("old", [old for old, _ in pairs]), ("new", [new for _, new in pairs])):
         for path, following in pairwise(sorted(paths)):
             if following[: len(path)] == path:
-                raise ValueError(
-                    f"the {what} keys {to_key(path)!r} and {to_key(following)!r} are equal, or one in the other."
-                )
+                both = f"{to_key(path)!r} and {to_key(following)!r}"
+                raise ValueError(f"the {what} keys {both} are equal, or one is in the other.")
     out: T = td._clone(False)
     moved = []
     for old, new in pairs:

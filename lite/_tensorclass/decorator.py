@@ -29,6 +29,9 @@ def tensorclass(
     nocast: bool = False,
     shadow: bool = False,
     tensor_only: bool = False,
+    skip_post_init_on_rebuild: bool = False,
+    cast_filter: Callable[..., bool] | None = None,
+    kw_only: bool = False,
 ) -> Callable[[type[T]], type[T]]: ...
 
 
@@ -41,6 +44,9 @@ def tensorclass(
     nocast: bool = False,
     shadow: bool = False,
     tensor_only: bool = False,
+    skip_post_init_on_rebuild: bool = False,
+    cast_filter: Callable[..., bool] | None = None,
+    kw_only: bool = False,
 ) -> Any:
     """Make a class with annotated fields a tensorclass; see `TensorClass`.
 
@@ -54,6 +60,10 @@ def tensorclass(
         nocast: store numbers as objects instead of as arrays.
         shadow: let fields hide methods of TensorDict of the same name.
         tensor_only: every field is annotated as an array or a TensorDict.
+        skip_post_init_on_rebuild: accepted for compatibility; `__post_init__` runs only when the class is
+            called.
+        cast_filter: which fields casts of an instance change, unless the call says it; see `TensorDict.to`.
+        kw_only: fields are given by name only.
 
     Raises:
         TypeError: two options that exclude each other, or `tensor_only` and a field of another type.
@@ -70,18 +80,24 @@ def tensorclass(
         (2, 2)
     """
     options = _options(
-        autocast=autocast, frozen=frozen, nocast=nocast, shadow=shadow, tensor_only=tensor_only
+        autocast=autocast,
+        frozen=frozen,
+        nocast=nocast,
+        shadow=shadow,
+        tensor_only=tensor_only,
+        cast_filter=cast_filter,
+        kw_only=kw_only,
     )
     if cls is None:
         return partial(_decorated, options=options)
     return _decorated(cls, options)
 
 
-def _options(**given: bool) -> dict[str, bool]:
+def _options(**given: Any) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value}
 
 
-def _decorated(cls: type[T], options: dict[str, bool]) -> type[T]:
+def _decorated(cls: type[T], options: dict[str, Any]) -> type[T]:
     if issubclass(cls, TensorClass) and not options:
         return cls
     bases = (cls,) if issubclass(cls, TensorClass) else (cls, TensorClass)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -32,6 +32,8 @@ class Options(NamedTuple):
         shadow: let fields hide methods of TensorDict of the same name.
         tensor_only: every field is annotated as an array or a TensorDict, and values become one or the
             other where they can.
+        skip_post_init_on_rebuild: without effect, as `__post_init__` runs only when the class is called.
+        cast_filter: the `cast_filter` of casts that are called without one; see `TensorDict.to`.
     """
 
     autocast: bool = False
@@ -39,8 +41,10 @@ class Options(NamedTuple):
     frozen: bool = False
     shadow: bool = False
     tensor_only: bool = False
+    skip_post_init_on_rebuild: bool = False
+    cast_filter: Callable[..., bool] | None = None
 
-    def extended(self, flags: Mapping[str, bool]) -> Options:
+    def extended(self, flags: Mapping[str, Any]) -> Options:
         """With some options changed.
 
         Raises:
@@ -53,6 +57,8 @@ class Options(NamedTuple):
         exclusive = [name for name in ("autocast", "nocast", "tensor_only") if getattr(out, name)]
         if len(exclusive) > 1:
             raise TypeError(f"the tensorclass options {' and '.join(exclusive)} are exclusive.")
+        if not (out.cast_filter is None or callable(out.cast_filter)):
+            raise TypeError(f"cast_filter must be a function of a key and an array, got {out.cast_filter!r}.")
         return out
 
 
@@ -62,10 +68,11 @@ _NO_OPTIONS = Options()
 class Field:
     """The class attribute behind a field: reads and writes the entry of the instance's TensorDict."""
 
-    __slots__ = ("default", "factory", "flag", "kind", "name", "one_flag", "options", "owner")
+    __slots__ = ("default", "factory", "flag", "kind", "kw_only", "name", "one_flag", "options", "owner")
 
     def __init__(self, field: dataclasses.Field[Any], owner: type, options: Options = _NO_OPTIONS) -> None:
         self.name = field.name
+        self.kw_only = field.kw_only
         self.owner = owner
         self.options = options
         self.kind = UNKNOWN
@@ -239,17 +246,18 @@ def _not_cast(error: type[Exception], value: object, kind: type) -> Exception:
 def signature_of(cls: Any) -> inspect.Signature:
     """The signature of the constructor, for `help` and editors."""
     empty = inspect.Parameter.empty
-    given = []
+    placed: list[inspect.Parameter] = []
+    named: list[inspect.Parameter] = []
     for field in dataclasses.fields(cls):
         factory = "<factory>" if field.default_factory is not dataclasses.MISSING else empty
         default = factory if field.default is dataclasses.MISSING else field.default
         kind = inspect.Parameter.KEYWORD_ONLY
+        given = named if field.kw_only else placed
         given.append(inspect.Parameter(field.name, kind, default=default, annotation=field.type))
-    ordered = not any(a.default is not empty and b.default is empty for a, b in pairwise(given))
-    if ordered:
-        given = [p.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in given]
+    if not any(a.default is not empty and b.default is empty for a, b in pairwise(placed)):
+        placed = [p.replace(kind=inspect.Parameter.POSITIONAL_OR_KEYWORD) for p in placed]
     options = [
         inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None)
         for name in ("batch_size", "device", "names")
     ]
-    return inspect.Signature([*given, *options])
+    return inspect.Signature([*placed, *named, *options])

@@ -15,6 +15,7 @@ from lite._arrays.types import Array, Shape, is_array
 from lite._containers.assignment import require_fields
 from lite._convert.state_dict import load_into, state_of
 from lite._files import functions, methods
+from lite._ops.cast import DtypeCasts
 from lite._show.html import html_of
 from lite._show.text import entry_text, ordered, state_lines
 from lite._tensorclass.annotations import local_types
@@ -34,6 +35,7 @@ else:
     _Methods = TensorCollection
 
 _OPTIONS = frozenset(inspect.signature(TensorDict.update).parameters)
+_CASTS = frozenset({"to", "type"})  # beside those by the name of a dtype
 _RESERVED = frozenset({"batch_size", "device", "names", "shape", "ndim"})  # also with shadow=True
 
 
@@ -88,15 +90,16 @@ class TensorClass(_Methods):
     def __class_getitem__(cls, flags: str | tuple[str, ...]) -> Any:
         """A base class with options: `class Point(TensorClass["nocast", "frozen"])`; see `Options`."""
         chosen = (flags,) if isinstance(flags, str) else tuple(flags)
+        cls._options.extended(dict.fromkeys(chosen, True))
         name = "_".join((cls.__name__, *chosen))
         return types.new_class(name, (cls,), dict.fromkeys(chosen, True))
 
-    def __init_subclass__(cls, **options: bool) -> None:
+    def __init_subclass__(cls, kw_only: bool = False, **options: Any) -> None:
         super().__init_subclass__()
         cls._options = cls._options.extended(options)
         cls._local_types = local_types(cls)
         _prepare_defaults(cls)
-        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)
+        dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
         cls._fields = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
             if field.name in _RESERVED or (not cls._options.shadow and _is_method(field.name)):
@@ -123,9 +126,12 @@ class TensorClass(_Methods):
     ) -> None:
         cls = type(self)
         fields = cls._fields
-        if len(args) > len(fields):
-            raise TypeError(f"{cls.__name__} takes {len(fields)} fields {list(fields)}, got {len(args)}.")
-        given = dict(zip(fields, args, strict=False))
+        placed = [name for name, field in fields.items() if not field.kw_only] if args else []
+        if len(args) > len(placed):
+            raise TypeError(
+                f"{cls.__name__} takes {len(placed)} fields {placed} by place, got {len(args)}."
+            )
+        given = dict(zip(placed, args, strict=False))
         for name, value in kwargs.items():
             if name not in fields:
                 raise TypeError(
@@ -258,6 +264,9 @@ class TensorClass(_Methods):
     def _call(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a method of the TensorDict; what comes out with these fields is an instance again."""
         inner = self._tensordict
+        chosen = self._options.cast_filter
+        if chosen is not None and (name in _CASTS or name in vars(DtypeCasts)):
+            kwargs = {"cast_filter": chosen, **kwargs}
         held = {id(entry) for entry in inner._data.values()} if isinstance(inner, TensorDict) else set()
         unwrapped = [arg._tensordict if isinstance(arg, TensorClass) else arg for arg in args]
         passed = kwargs

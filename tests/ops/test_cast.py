@@ -39,6 +39,48 @@ def test_casts(method: str, dtype: str) -> None:
         np.testing.assert_array_equal(out["a"], td["a"].astype(dtype))
 
 
+def test_chosen_arrays_are_cast() -> None:
+    """As measured on tensordict 0.15.3."""
+    td = TensorDict(
+        {"x": np.ones(2, np.float32), "i": [1], "n": {"b": np.ones(2, np.float32)}, "s": "t", "e": {}}
+    )
+    td.lock_()
+    seen: list[Any] = []
+
+    def chosen(key: Any, array: Any) -> bool:
+        seen.append(key)
+        return key == ("n", "b")
+
+    with unchanged(td):
+        for made in (
+            td.double(cast_filter=chosen),
+            td.type("float64", cast_filter=chosen),
+            td.to("float64", cast_filter=chosen),
+        ):
+            assert [made[key].dtype for key in ("x", "i", ("n", "b"))] == [np.float32, np.int64, np.float64]
+            assert (made.is_locked, list(made.keys()), made["i"] is td["i"]) == (True, list(td.keys()), True)
+    assert seen == 3 * [("x",), ("i",), ("n", "b")]
+    stack = lazy_stack([td, td])
+    assert (
+        stack.double(cast_filter=lambda key, _: key == ("n", "b")).tensordicts[1]["n", "b"].dtype
+        == np.float64
+    )
+
+
+@each_case(
+    ("dtype", "expected"),
+    [
+        ("float16", "floating inexact"), (ml_dtypes.bfloat16, "floating inexact"), ("complex64", "inexact"),
+        ("int8", "integer"), ("uint64", "integer"), ("bool", "bool"),
+    ],
+)  # fmt: skip
+def test_kinds_of_arrays(dtype: Any, expected: str) -> None:
+    array = np.zeros(1, dtype)
+    for kind in ("bool", "floating", "inexact", "integer"):
+        fn = getattr(lite, f"is_{kind}")
+        assert fn(array) is fn("key", array) is (kind in expected.split())
+
+
 def test_bfloat16() -> None:
     td = TensorDict(a=[1.0, 2.0])
     assert td.bfloat16()["a"].dtype == ml_dtypes.bfloat16

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case, raises
 
-from lite import TensorClass, TensorDict, lazy_stack, stack, tensorclass
+from lite import TensorClass, TensorDict, is_inexact, lazy_stack, stack, tensorclass
 from lite.nn import Parameter
 
 
@@ -96,9 +96,57 @@ def test_options_are_inherited_and_given_as_keywords() -> None:
     assert type(Keyword(a=1).a) is int
 
 
-@each_case("flags", ["unknown", ("autocast", "nocast"), ("tensor_only", "nocast")])
+@each_case("flags", ["unknown", ("autocast", "nocast"), ("tensor_only", "nocast"), "kw_only"])
 def test_wrong_options(flags: Any) -> None:
     raises(TypeError, "tensorclass options", lambda: TensorClass[flags])
+
+
+def test_keyword_only_fields() -> None:
+    """As measured on tensordict 0.15.3: the option is one of the class, not of those derived from it."""
+
+    @tensorclass(kw_only=True)
+    class Named:
+        a: Any = None
+
+    class More(Named):
+        b: Any = None
+
+    raises(TypeError, "takes 0 fields", Named, 1)
+    assert (Named(a=2).a, More(3).b, More(3).a) == (2, 3, None)
+    assert str(inspect.signature(More)).startswith("(b: 'Any' = None, *, a: 'Any' = None, batch_size")
+
+
+def test_cast_filter_of_a_class() -> None:
+    """As measured on tensordict 0.15.3."""
+
+    class Mesh(TensorClass, cast_filter=is_inexact):
+        points: np.ndarray
+        cells: np.ndarray
+
+    class More(Mesh):
+        pass
+
+    mesh = More(points=np.ones(2, np.float32), cells=np.arange(2))
+    for cast in (mesh.double(), mesh.to(np.float64), mesh.type(np.float64), mesh.to(dtype="float64")):
+        assert (cast.points.dtype, cast.cells.dtype) == (np.float64, np.int64)
+    assert mesh.double(cast_filter=None).cells.dtype == np.float64
+    assert TensorDict(mesh=mesh).double()["mesh"].cells.dtype == np.float64
+    raises(TypeError, "cast_filter must be a function", lambda: TensorClass["cast_filter"])
+
+
+def test_post_init_runs_when_the_class_is_called() -> None:
+    calls = []
+
+    @tensorclass(skip_post_init_on_rebuild=True)
+    class Checked:
+        a: Any
+
+        def __post_init__(self) -> None:
+            calls.append(self.a)
+
+    _ = Checked(a=1).clone() + 1
+    assert len(calls) == 1
+    assert TensorClass["skip_post_init_on_rebuild"]
 
 
 def test_dataclass_functions() -> None:
