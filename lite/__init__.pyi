@@ -43,6 +43,7 @@ from lite._ops.cast import is_bool as is_bool
 from lite._ops.cast import is_floating as is_floating
 from lite._ops.cast import is_inexact as is_inexact
 from lite._ops.cast import is_integer as is_integer
+from lite._ops.choose import group_by as group_by
 from lite._ops.choose import isin as isin
 from lite._ops.choose import remove_duplicates as remove_duplicates
 from lite._ops.combine import cat as cat
@@ -61,7 +62,9 @@ from lite._ops.create import ones_like as ones_like
 from lite._ops.create import rand_like as rand_like
 from lite._ops.create import randn_like as randn_like
 from lite._ops.create import zeros_like as zeros_like
+from lite._ops.padding import collate as collate
 from lite._ops.padding import pad_sequence as pad_sequence
+from lite._ops.padding import unpad_sequence as unpad_sequence
 from lite._show.options import get_printoptions as get_printoptions
 from lite._show.options import set_printoptions as set_printoptions
 from lite._tensorclass.decorator import from_dataclass as from_dataclass

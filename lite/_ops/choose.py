@@ -10,12 +10,21 @@ import numpy as np
 
 from lite._arrays.device import unwrap, with_value, wrap
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import Array, HostArray, Unbatched, as_array, computed, has_namespace, is_array
+from lite._arrays.types import (
+    Array,
+    HostArray,
+    Unbatched,
+    as_array,
+    computed,
+    has_namespace,
+    is_array,
+)
 from lite._ops.elementwise import choose
 from lite._ops.operands import Node, with_equal_dims
 from lite._ops.out import write_out
 from lite._ops.pointwise import run
-from lite._tree.keys import NestedKey
+from lite._tree.collection import TensorCollection
+from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
 from lite._tree.protocol import Container, T
 from lite._tree.walks import leaves
@@ -217,6 +226,59 @@ def remove_duplicates(input: Any, key: NestedKey, dim: int = 0, *, return_indice
     first = np.unique(numbers, return_index=True)[1]
     out = input[(*[slice(None)] * (dim % input.ndim), first)]
     return (out, numbers) if return_indices else out
+
+
+def group_by(tensordict: Any, key: NestedKey) -> tuple[Any, tuple[Any, ...]]:
+    """Split the rows of the first batch dimension by the values of an entry.
+
+    Args:
+        tensordict: a TensorDict or tensorclass.
+        key: an array, whose rows are compared whole, or objects that can be hashed and sorted.
+
+    Returns:
+        The sorted values (an array; a list of objects), and for each the rows that have it, in their order.
+
+    Raises:
+        ValueError: no batch dimension.
+        KeyError: no entry at `key`.
+        TypeError: a nested TensorDict, or objects that cannot be hashed or sorted.
+
+    Example:
+        >>> from lite import TensorDict, group_by
+        >>> td = TensorDict({"prompt": [7, 3, 7], "reward": [0.5, 1.0, 1.5]}, [3])
+        >>> values, groups = group_by(td, "prompt")
+        >>> values, [group["reward"].tolist() for group in groups]
+        (array([3, 7]), [[1.0], [0.5, 1.5]])
+    """
+    if not tensordict.ndim:
+        raise ValueError("tensordict must have a batch dimension to be split along, got a batch size of ().")
+    entry = Container._as_node(tensordict)._get_entry(require_path(key))
+    values: Any
+    rows: Any
+    if entry is None:
+        raise KeyError(f"tensordict has no entry {key!r}.")
+    if isinstance(entry, NonTensorBase):
+        rows = [_hashable(row) for row in entry._objects().tolist()]
+        try:
+            values = sorted(set(rows))
+        except TypeError as error:
+            raise TypeError(f"the objects at {key!r} must be hashable and sortable: {error}.") from error
+        number = {value: i for i, value in enumerate(values)}
+        inverse = np.array([number[row] for row in rows], np.intp)
+    elif isinstance(entry, TensorCollection):
+        raise TypeError(f"key must be that of an array or of objects, got {key!r}, a {type(entry).__name__}.")
+    else:
+        rows = _column(tensordict, key, 0, "tensordict")
+        axis = 0 if rows.ndim > 1 else None
+        values, inverse = np.unique(rows, axis=axis, return_inverse=True, equal_nan=False)
+    order = np.argsort(inverse.reshape(-1), stable=True)
+    ends = np.cumsum(np.bincount(inverse.reshape(-1), minlength=len(values)))
+    found = tensordict[order]
+    return values, tuple(found[end - n : end] for n, end in zip(np.diff(ends, prepend=0), ends, strict=True))
+
+
+def _hashable(row: Any) -> Any:
+    return tuple(map(_hashable, row)) if isinstance(row, list) else row
 
 
 def _column(td: Container, key: NestedKey, dim: int, name: str) -> Array:

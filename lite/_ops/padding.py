@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lite._arrays.device import on_leaves
-from lite._arrays.types import Array, Path, Shape, Unbatched, is_array
+from lite._arrays.device import on_leaves, wrap
+from lite._arrays.numbers import NUMBERS
+from lite._arrays.types import Array, Path, Shape, Unbatched, as_array, is_array
 from lite._containers.joining import STACK
+from lite._ops.combine import lazy_stack, maybe_dense_stack
 from lite._ops.out import write_out
 from lite._tree.batch_ops import Pad
 from lite._tree.collection import TensorCollection, is_leaf_nontensor
 from lite._tree.key_views import walk
-from lite._tree.keys import NestedKey, require_path
+from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import require_unlocked
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
 from lite._tree.protocol import Container, T, class_registry
@@ -72,19 +74,22 @@ def pad(td: T, pad_size: Sequence[int], value: float = 0.0, inplace: bool = Fals
 def pad_sequence(
     list_of_tensordicts: Sequence[Any],
     pad_dim: int = 0,
-    padding_value: float = 0.0,
+    padding_value: float | Mapping[NestedKey, float] = 0.0,
     out: object = None,
     return_mask: bool | NestedKey = False,
+    padding_side: str = "right",
 ) -> Any:
     """Stack TensorDicts of different lengths, each entry padded to the longest.
 
     Args:
         list_of_tensordicts: the TensorDicts; only keys that all have are kept.
         pad_dim: dimension of the entries that differs in length; negative counts from their last.
-        padding_value: fills the padded elements of arrays; objects are padded with None.
+        padding_value: fills the padded elements of arrays; a mapping has one for each of some keys, and 0 is
+            for the others. Objects are padded with None.
         out: TensorDict whose arrays receive the result, and which is returned.
-        return_mask: add, under "masks" or the given key, a bool entry for every array that is True for its
-            elements and False for the padding.
+        return_mask: add, under "masks" or the given key, a bool entry for every array, of the batch and the
+            padded dimension, that is True for its elements and False for the padding.
+        padding_side: "right" pads behind the elements, "left" before them.
 
     Returns:
         A TensorDict of batch size `(N, *batch)`; `batch` is padded, too, if `pad_dim` is in it.
@@ -92,6 +97,8 @@ def pad_sequence(
     Raises:
         RuntimeError: the list is empty, an entry has no such dimension, or entries differ in more
             than their length.
+        KeyError: `padding_value` has a key that is no entry of all.
+        ValueError: an unknown `padding_side`.
 
     Example:
         >>> import numpy as np
@@ -104,9 +111,12 @@ def pad_sequence(
     tds = list(list_of_tensordicts)
     if not tds:
         raise RuntimeError("list_of_tensordicts cannot be empty")
+    if padding_side not in ("left", "right"):
+        raise ValueError(f"padding_side must be 'left' or 'right', got {padding_side!r}.")
     nodes = [Container._as_node(td) for td in tds]
     rows: list[dict[Path, Any]] = [dict(walk(td, True, True, is_leaf_nontensor)) for td in nodes]
     shared = [path for path in rows[0] if all(path in row for row in rows)]
+    values = _values_by_path(padding_value, shared)
     ndim = nodes[0].ndim
     inside = 0 <= pad_dim < ndim or (pad_dim < 0 and _all_inside(rows[0], shared, pad_dim, ndim))
     size = _padded_size([td.batch_size for td in nodes], inside)
@@ -116,21 +126,32 @@ def pad_sequence(
     for path in shared:
         column = [row[path] for row in rows]
         if isinstance(column[0], TensorCollection):
-            result._set_path(path, _padded_objects(column, size), False)
+            result._set_path(path, _padded_objects(column, size, padding_side), False)
             continue
         if isinstance(column[0], UnbatchedTensor):
             result._set_path(path, column[0], False)
             continue
         shape, at = _longest(path, [array.shape for array in column], pad_dim)
-        arrays = [_grown_to(array, shape, padding_value) for array in column]
+        arrays = [_grown_to(array, shape, values[path], padding_side) for array in column]
         result._set_path(path, np.stack(arrays), False)
         if masks is not None:
-            n = max(at + 1, ndim)
-            own = [_grown_to(np.ones(array.shape[:n], np.bool_), shape[:n], False) for array in column]
+            dims = [*range(ndim), at] if at >= ndim else range(ndim)
+            sizes = [tuple(array.shape[d] for d in dims) for array in (*column, result._get_entry(path)[0])]
+            own = [_grown_to(np.ones(size, np.bool_), sizes[-1], False, padding_side) for size in sizes[:-1]]
             result._set_path((*masks, *path), np.stack(own), False)
     if out is not None:
         return write_out(out, result, "pad_sequence")
     return nodes[0]._rewrap(tds[0], result) if masks is None else result
+
+
+def _values_by_path(padding_value: Any, paths: list[Path]) -> dict[Path, Any]:
+    if not isinstance(padding_value, Mapping):
+        return dict.fromkeys(paths, padding_value)
+    given = {require_path(key): value for key, value in padding_value.items()}
+    missing = [to_key(path) for path in given if path not in paths]
+    if missing:
+        raise KeyError(f"padding_value has the keys {missing}, which are no entries of all TensorDicts.")
+    return {path: given.get(path, 0.0) for path in paths}
 
 
 def _all_inside(row: dict[Path, Any], paths: list[Path], pad_dim: int, ndim: int) -> bool:
@@ -144,11 +165,11 @@ def _padded_size(sizes: list[Shape], inside: bool) -> Shape:
     return tuple(max(n) for n in zip(*sizes, strict=True))
 
 
-def _padded_objects(column: list[Any], size: Shape) -> NonTensorBase:
+def _padded_objects(column: list[Any], size: Shape, side: str) -> NonTensorBase:
     rows = []
     for entry in column:
         own = entry._objects()
-        rows.append(_grown_to(own if own.ndim else own.reshape((1,) * len(size)), size, None))
+        rows.append(_grown_to(own if own.ndim else own.reshape((1,) * len(size)), size, None, side))
     return NonTensorStack._wrap(np.stack(rows))
 
 
@@ -161,6 +182,154 @@ def _longest(path: Path, shapes: list[Shape], pad_dim: int) -> tuple[Shape, int]
     if len({(shape[:at], shape[at + 1 :]) for shape in shapes}) > 1:
         raise RuntimeError(f"pad_sequence of key {path}: shapes {shapes} differ in more than dim {at}.")
     return (*first[:at], max(shape[at] for shape in shapes), *first[at + 1 :]), at
+
+
+def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
+    """The TensorDicts that `pad_sequence` stacked, as a lazy stack of views.
+
+    Args:
+        padded: a TensorDict with one sequence for each index of its first batch dimension.
+        mask: what is no padding: a TensorDict of masks as `pad_sequence` makes them, or a bool array
+            `(N, length)` for all entries; the entry "masks", which the result lacks, by default.
+        pad_dim: that of `pad_sequence`.
+
+    Raises:
+        ValueError: no batch dimension, no mask, a mask of another shape, or one with holes.
+        KeyError: there is no mask of an entry.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, pad_sequence, unpad_sequence
+        >>> tds = [TensorDict({"a": np.arange(n)}, batch_size=[n]) for n in (1, 3)]
+        >>> rows = unpad_sequence(pad_sequence(tds, return_mask=True, padding_side="left"))
+        >>> rows[0]["a"], rows[1]["a"]
+        (array([0]), array([0, 1, 2]))
+    """
+    node = Container._as_node(padded)
+    if not node.ndim:
+        raise ValueError("padded must have the sequences along a batch dimension, got a batch size of ().")
+    if mask is None:
+        mask, node = node._get_entry(("masks",)), node._excluded(["masks"])
+        if mask is None:
+            raise ValueError(
+                "mask must be given, as padded has no entry 'masks': see return_mask of pad_sequence."
+            )
+    ndim, found = node.ndim - 1, walk(node, True, True, is_leaf_nontensor)
+    arrays = {
+        path: entry for path, entry in found if not isinstance(entry, TensorCollection | UnbatchedTensor)
+    }
+    dims = {path: pad_dim if pad_dim >= 0 else array.ndim - 1 + pad_dim for path, array in arrays.items()}
+    rows = list(node.unbind(0))
+    if ndim and all(dim < ndim for dim in dims.values()):
+        path, dim = next(iter(dims.items()), ((), pad_dim % ndim))
+        runs = _runs(mask, path, dim, node.batch_size, ndim)
+        rows = [row[(*[slice(None)] * dim, run)] for row, run in zip(rows, runs, strict=True)]
+    else:
+        rows = [row._clone(False) for row in rows]
+        for path, dim in dims.items():
+            for row, run in zip(rows, _runs(mask, path, dim, arrays[path].shape, ndim), strict=True):
+                row._set_path(path, row._get_entry(path)[(*[slice(None)] * dim, run)], False)
+    return lazy_stack([node._rewrap(padded, row) for row in rows])
+
+
+def _runs(mask: Any, path: Path, dim: int, shape: Shape, ndim: int) -> list[slice]:
+    """Where each row of an entry of a shape is no padding along `dim`, not counting that of the rows."""
+    masks = Container._as_node(mask)
+    if masks is None:
+        marked, expected = as_array(wrap(mask)), (shape[0], shape[dim + 1])
+        if marked.shape != expected:
+            raise ValueError(f"mask must have the shape (N, length) = {expected}, got {marked.shape}.")
+    else:
+        marked = masks._get_entry(path)
+        if marked is None:
+            raise KeyError(f"the mask has no entry for the key {to_key(path)!r} of padded.")
+        marked = np.moveaxis(marked, min(dim, ndim) + 1, -1)
+        marked = np.any(marked, tuple(range(1, marked.ndim - 1)))
+    edges = np.diff(marked.astype(np.bool_), axis=-1, prepend=False, append=False)
+    if (edges.sum(-1) > 2).any():
+        raise ValueError(f"the mask of {to_key(path)!r} must mark one run of each row, got one with holes.")
+    starts, lengths = edges.argmax(-1).tolist(), marked.sum(-1).tolist()
+    return [slice(start, start + length) for start, length in zip(starts, lengths, strict=True)]
+
+
+def collate(
+    batch: Any,
+    *,
+    pad_keys: Mapping[NestedKey, float] | None = None,
+    nested_keys: Sequence[NestedKey] | None = None,
+    mask_key: NestedKey | None = None,
+) -> Any:
+    """Make a batch of a list of samples, as the `collate_fn` of a data loader does.
+
+    TensorDicts and tensorclasses are stacked, densely where keys and shapes allow it, else lazily; arrays and
+    numbers are stacked; text stays a list; mappings, tuples and lists are collated entry by entry.
+
+    Args:
+        batch: the samples, all like the first; anything but a list that holds something is returned itself.
+        pad_keys: entries of TensorDicts that are padded along their first dimension, with their values; the
+            samples have no batch dimensions.
+        nested_keys: not available.
+        mask_key: where the masks of these entries go, as those of `pad_sequence`.
+
+    Raises:
+        KeyError: a sample lacks a key of `pad_keys`.
+        ValueError: `mask_key` without `pad_keys`, or of an entry; `pad_keys` and batch dimensions.
+        RuntimeError: tuples or lists of different lengths.
+        TypeError: samples of other kinds.
+        NotImplementedError: `nested_keys`.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import TensorDict, collate
+        >>> samples = [(TensorDict(ids=np.arange(1, n)), n) for n in (2, 4)]
+        >>> td, numbers = collate(samples, pad_keys={"ids": -1}, mask_key="mask")
+        >>> td["ids"].tolist(), td["mask", "ids"].sum(-1), numbers
+        ([[1, -1, -1], [1, 2, 3]], array([1, 3]), array([2, 4]))
+    """
+    if nested_keys:
+        raise NotImplementedError(
+            "nested_keys is not available: without it, ragged entries are stacked lazily."
+        )
+    if not isinstance(batch, list) or not batch:
+        return batch
+    first = batch[0]
+    if isinstance(first, TensorCollection):
+        if pad_keys is None and mask_key is None:
+            return maybe_dense_stack(batch)
+        return _collated(batch, {} if pad_keys is None else pad_keys, mask_key)
+    again = partial(collate, pad_keys=pad_keys, mask_key=mask_key)
+    if isinstance(first, Mapping):
+        return {key: again([sample[key] for sample in batch]) for key in first}
+    if isinstance(first, tuple | list):
+        if len({len(sample) for sample in batch}) > 1:
+            raise RuntimeError(f"samples differ in length: {sorted({len(sample) for sample in batch})}.")
+        items = [again(list(entries)) for entries in zip(*batch, strict=True)]
+        return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
+    if isinstance(first, str | bytes):
+        return batch
+    if not is_array(first) and type(first) not in NUMBERS:
+        raise TypeError(f"samples must be TensorDicts, arrays, numbers, text or of these, got {type(first)}.")
+    return np.stack(batch)
+
+
+def _collated(samples: list[Any], pad_keys: Mapping[NestedKey, float], mask_key: NestedKey | None) -> Any:
+    if mask_key is not None and not pad_keys:
+        raise ValueError(f"mask_key {mask_key!r} needs pad_keys, got none.")
+    if samples[0].ndim:
+        raise ValueError(f"pad_keys are for samples without batch dimensions, got {samples[0].batch_size}.")
+    nodes = [Container._as_node(sample) for sample in samples]
+    for node in nodes:
+        for key in pad_keys:
+            if node._get_entry(require_path(key)) is None:
+                raise KeyError(f"a sample has no entry {key!r}, which is one of pad_keys.")
+        if mask_key is not None and node._get_entry(require_path(mask_key)) is not None:
+            raise ValueError(f"mask_key must not be the key of an entry, got {mask_key!r}.")
+    out = maybe_dense_stack([sample.exclude(*pad_keys) for sample in samples])
+    chosen = [node.select(*pad_keys) for node in nodes]
+    padded = pad_sequence(chosen, padding_value=pad_keys, return_mask=False if mask_key is None else mask_key)
+    for key in pad_keys if mask_key is None else (*pad_keys, mask_key):
+        out.set(key, padded._get_entry(require_path(key)))
+    return out
 
 
 def to_lazystack(td: Container, dim: int = 0) -> Any:
@@ -271,11 +440,12 @@ def _grown_objects(entry: Any, size: Shape) -> Any:
     return NonTensorStack._wrap(_grown_to(entry._objects(), size, None))
 
 
-def _grown_to(array: Array, shape: Shape, value: object) -> Array:
-    """The array padded to `shape` at the ends of its dimensions, with `value` or, for objects, None."""
+def _grown_to(array: Array, shape: Shape, value: object, side: str = "right") -> Array:
+    """The array padded to `shape` on one side of its dimensions, with `value` or, for objects, None."""
     size = array.shape[: len(shape)]
-    after = [n - m for n, m in zip(shape, size, strict=True)]
-    return Pad(size, [0] * len(size), after, value).array(array)
+    grown, none = [n - m for n, m in zip(shape, size, strict=True)], [0] * len(size)
+    before, after = (none, grown) if side == "right" else (grown, none)
+    return Pad(size, before, after, value).array(array)
 
 
 def _largest(shapes: list[Shape], key: str = "") -> Shape:

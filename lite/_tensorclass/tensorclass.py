@@ -128,9 +128,7 @@ class TensorClass(_Methods):
         fields = cls._fields
         placed = [name for name, field in fields.items() if not field.kw_only] if args else []
         if len(args) > len(placed):
-            raise TypeError(
-                f"{cls.__name__} takes {len(placed)} fields {placed} by place, got {len(args)}."
-            )
+            raise TypeError(f"{cls.__name__} takes {len(placed)} fields {placed} by place, got {len(args)}.")
         given = dict(zip(placed, args, strict=False))
         for name, value in kwargs.items():
             if name not in fields:

@@ -8,7 +8,7 @@ from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 import lite
-from lite import TensorDict, isin, lazy_stack, remove_duplicates
+from lite import NonTensorStack, TensorDict, group_by, isin, lazy_stack, remove_duplicates
 
 
 def test_where() -> None:
@@ -120,3 +120,54 @@ def test_errors() -> None:
     raises(ValueError, "as many batch dims", lambda: isin(td, td[0], "i"))
     with pytest.raises(ValueError, match="differ in shape"):
         isin(td, TensorDict({"n": {"a": np.zeros((1, 3))}}, [1]), ("n", "a"))
+
+
+@each_case(
+    ("key", "values", "groups"),
+    [
+        ("uid", [0, 1, 2], [[1, 4], [3], [0, 2]]),
+        ("bits", [[0, 1], [1, 0]], [[0, 2, 4], [1, 3]]),
+        ("text", ["a", "b", "c"], [[1, 4], [0, 2], [3]]),
+        (("n", "v"), [[[0]], [[2]]], [[0, 1, 2, 3], [4]]),
+        ("one", ["q"], [[0, 1, 2, 3, 4]]),
+    ],
+)
+def test_groups(key: Any, values: list[Any], groups: list[list[int]]) -> None:
+    """As measured on tensordict 0.15.3."""
+    td = TensorDict(
+        {
+            "uid": np.array([2, 0, 2, 1, 0]),
+            "bits": np.array([[0, 1], [1, 0], [0, 1], [1, 0], [0, 1]]),
+            "text": ["b", "a", "b", "c", "a"],
+            "n": {"v": np.array([0, 0, 0, 0, 2]).reshape(5, 1, 1)},
+            "one": "q",
+            "i": np.arange(5),
+        },
+        [5],
+        names=["row"],
+    ).lock_()
+    with unchanged(td):
+        found, parts = group_by(td, key)
+    np.testing.assert_array_equal(found, values)
+    assert isinstance(found, list) is (key in ("text", "one"))
+    assert [part["i"].tolist() for part in parts] == groups
+    assert {(part.is_locked, *part.names) for part in parts} == {(False, "row")}
+
+
+def test_groups_of_nothing_and_of_what_has_none() -> None:
+    """As measured on tensordict 0.15.3."""
+    for entry in (np.zeros(0), np.zeros((0, 2)), "x"):
+        values, groups = group_by(TensorDict({"a": entry}, [0]), "a")
+        assert (len(values), groups) == (0, ())
+    np.testing.assert_array_equal(
+        group_by(TensorDict({"a": [np.nan, 1, np.nan]}, [3]), "a")[0], [1, np.nan, np.nan]
+    )
+    objects = TensorDict({"s": NonTensorStack([1], [0]), "mixed": NonTensorStack("a", 1), "n": {}}, [2])
+    assert group_by(objects, "s")[0] == [(0,), (1,)]
+    raises(TypeError, "sortable", group_by, objects, "mixed")
+    raises(TypeError, "array or of objects", group_by, objects, "n")
+    raises(KeyError, "no entry 'zz'", group_by, objects, "zz")
+    raises(ValueError, "batch dimension", group_by, TensorDict(a=1), "a")
+    stack = lazy_stack([TensorDict(a=np.ones(n), u=n % 2) for n in (1, 2, 3)])
+    values, groups = group_by(stack, "u")
+    assert [[len(row["a"]) for row in group.tensordicts] for group in groups] == [[2], [1, 3]]

@@ -1,12 +1,25 @@
-"""`pad` and `pad_sequence`."""
+"""`pad`, `pad_sequence` and back, `collate`."""
+
+from collections import namedtuple
+from functools import partial
 
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
+from helpers.tensorclasses import Point
 from helpers.trees import tree, unchanged
 
 import lite
-from lite import LazyStackedTensorDict, NonTensorStack, TensorDict, lazy_stack, pad_sequence
+from lite import (
+    LazyStackedTensorDict,
+    NonTensorStack,
+    TensorDict,
+    collate,
+    lazy_stack,
+    pad_sequence,
+    stack,
+    unpad_sequence,
+)
 
 
 @each_case("value", [0.0, 7.0])
@@ -168,6 +181,136 @@ def test_sequences_along_the_batch():
 )
 def test_what_cannot_be_padded(tds):
     raises(RuntimeError, "", lambda: pad_sequence(tds))
+
+
+def sequences(inside):
+    """Of one and three elements, along the batch or the last dimension."""
+    if inside:
+        return [
+            TensorDict({"a": np.arange(n) + 1, "n": {"b": np.ones((n, 2))}, "r": [*"xyz"[:n]], "s": "q"}, [n])
+            for n in (1, 3)
+        ]
+    return [TensorDict({"a": np.arange(n) + 1, "n": {"b": np.ones((2, n))}, "s": "q"}) for n in (1, 3)]
+
+
+@each_case("inside", [False, True])
+def test_values_and_sides_of_padding(inside):
+    """As measured on tensordict 0.15.3."""
+    tds = sequences(inside)
+    dim = 0 if inside else -1
+    out = pad_sequence(tds, dim, {("n", "b"): 7, "a": -1})
+    assert out["a"].tolist() == [[1, -1, -1], [1, 2, 3]]
+    rows = [[1, 1], [7, 7], [7, 7]] if inside else [[1, 7, 7], [1, 7, 7]]
+    assert out["n", "b"][0].tolist() == rows
+    left = pad_sequence(tds, dim, {"a": 9}, return_mask="m", padding_side="left")
+    assert left["a"].tolist() == [[9, 9, 1], [1, 2, 3]]
+    assert left["n", "b"][0].tolist() == ([[0, 0], [0, 0], [1, 1]] if inside else [[0, 0, 1], [0, 0, 1]])
+    if inside:
+        assert left["r"][0] == [None, None, "x"]
+    for key in ("a", ("n", "b")):
+        assert left[("m", key)].tolist() == [[False, False, True], [True, True, True]]
+    raises(KeyError, "zz", pad_sequence, tds, dim, {"zz": 7, "a": 1})
+    raises(KeyError, "n", pad_sequence, tds, dim, {"n": 7})
+    raises(ValueError, "padding_side must be", pad_sequence, tds, padding_side="both")
+
+
+@each_case("inside", [False, True])
+@each_case("side", ["left", "right"])
+def test_what_was_padded_comes_back(inside, side):
+    tds = sequences(inside)
+    dim = 0 if inside else -1
+    out = pad_sequence(tds, dim, return_mask=True, padding_side=side).lock_()
+    with unchanged(out):
+        rows = unpad_sequence(out, pad_dim=dim)
+    assert isinstance(rows, LazyStackedTensorDict)
+    for row, td in zip(rows.tensordicts, tds, strict=True):
+        assert row.batch_size == td.batch_size
+        assert set(row.keys(True, True)) == set(td.keys(True, True))
+        assert np.shares_memory(row["a"], out["a"])
+        for key in ("a", ("n", "b")):
+            np.testing.assert_array_equal(row[key], td[key])
+        assert not inside or row["r"] == td["r"]
+
+
+def test_masks_of_sequences():
+    """As measured on tensordict 0.15.3."""
+    out = pad_sequence(sequences(True), return_mask="m")
+    for mask in (np.array([[1, 0, 0], [1, 1, 1]], bool), out["m"]):
+        rows = unpad_sequence(out, mask)
+        assert [row.batch_size for row in rows.tensordicts] == [(1,), (3,)]
+        assert rows[1]["m", "a"].shape == (3,)
+    middle = unpad_sequence(out, np.array([[0, 0, 0], [0, 1, 0]], bool))
+    assert [row["a"].tolist() for row in middle.tensordicts] == [[], [2]]
+    raises(ValueError, "mask must be given", unpad_sequence, out)
+    raises(ValueError, "batch dimension", unpad_sequence, TensorDict(a=1))
+    for shape in ((2, 4), (3,), (1, 3)):
+        raises(ValueError, r"shape \(N, length\)", unpad_sequence, out, np.ones(shape, bool))
+    raises(ValueError, "holes", unpad_sequence, out, np.array([[1, 0, 1], [1, 1, 1]], bool))
+    features = pad_sequence(sequences(False), -1, return_mask="m").exclude("m")
+    raises(
+        KeyError,
+        "no entry for the key",
+        unpad_sequence,
+        features,
+        TensorDict(a=np.ones((2, 3), bool)),
+        pad_dim=-1,
+    )
+
+
+Pair = namedtuple("Pair", "td label")
+
+
+def samples():
+    return [
+        TensorDict({"ids": np.ones(n, int), "score": float(n), "n": {"z": np.ones((n, 2))}, "s": f"t{n}"})
+        for n in (2, 3)
+    ]
+
+
+def test_collate():
+    """As measured on tensordict 0.15.3."""
+    tds = samples()
+    assert isinstance(collate(tds), LazyStackedTensorDict)
+    assert type(collate([td.select("score", "s") for td in tds])) is TensorDict
+    pair = collate([Pair(td, i) for i, td in enumerate(tds)], pad_keys={"ids": 7})
+    assert type(pair) is Pair
+    assert (pair.label.tolist(), pair.td["ids"].tolist()) == ([0, 1], [[1, 1, 7], [1, 1, 1]])
+    found = collate([{"td": td, "x": [0.5, i], "t": "x"} for i, td in enumerate(tds)])
+    assert (found["td"].batch_size, found["x"][0].tolist(), found["t"]) == ((2,), [0.5, 0.5], ["x", "x"])
+    assert collate([np.ones(2), np.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+    assert collate([True, False]).dtype == bool
+    for whole in (tds[0], (1, 2), []):
+        assert collate(whole) is whole
+    out = collate(tds, pad_keys={"ids": 7, ("n", "z"): 0}, mask_key="mask")
+    assert type(out) is TensorDict
+    assert (out["ids"].tolist(), out["score"].tolist(), out["s"]) == (
+        [[1, 1, 7], [1, 1, 1]],
+        [2, 3],
+        ["t2", "t3"],
+    )
+    for key in ("ids", ("n", "z")):
+        assert out[("mask", key)].tolist() == [[True, True, False], [True, True, True]]
+    points = collate([Point(xy=np.ones(n)) for n in (1, 2)], pad_keys={"xy": 5})
+    assert type(points) is Point
+    assert points.xy.tolist() == [[1, 5], [1, 1]]
+
+
+@each_case(
+    ("call", "error"),
+    [
+        (partial(collate, pad_keys={"zz": 1}), KeyError),
+        (partial(collate, pad_keys={"n": 1}), KeyError),
+        (partial(collate, mask_key="m"), ValueError),
+        (partial(collate, pad_keys={"ids": 1}, mask_key="score"), ValueError),
+        (partial(collate, pad_keys={"score": 1}), RuntimeError),
+        (partial(collate, nested_keys=["ids"]), NotImplementedError),
+        (lambda tds: collate([[td] * n for n, td in enumerate(tds)]), RuntimeError),
+        (lambda tds: collate([stack(tds[:1])] * 2, pad_keys={"ids": 1}), ValueError),
+        (lambda _: collate([None, None]), TypeError),
+    ],
+)
+def test_what_cannot_be_collated(call, error):
+    raises(error, "", call, samples())
 
 
 def test_the_last_dimension_of_features() -> None:

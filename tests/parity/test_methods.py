@@ -244,3 +244,10 @@ def test_pad_sequences(data, inside, masks):
         return side.lib.pad_sequence(tds, 0 if inside else 1, -1.0, return_mask=masks)
 
     compare(action, f"pad_sequence {lengths}")
+
+
+def test_masks_of_a_padded_last_dimension():
+    rows = [{"batch_size": (5,), "entries": {"a": np.ones((5, 2, n), "float32")}} for n in (1, 3)]
+    compare(
+        lambda side: side.lib.pad_sequence([side.build(row) for row in rows], -1, return_mask=True), "masks"
+    )
