@@ -101,7 +101,7 @@ class FolderPlan:
             self.add(part, f"{at}/{i}" if at else str(i), str(i))
         node: meta.Json = {"_type": meta.LAZY_STACK, "stack_dim": dim}
         if td._dim_name is not None:
-            node["_lite"] = [{"name": td._dim_name}]
+            node["stack_dim_name"] = td._dim_name
         self._text(at, meta.NAME, meta.dumps(node))
         self.stacks[self.texts[-1][0]] = node, len(parts)
 

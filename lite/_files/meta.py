@@ -1,9 +1,9 @@
 """`meta.json`: reading, writing, and lite's extension of the format.
 
 The file of a node is a JSON object. It has one member per entry, whose value is an object, followed by the
-fields `shape`, `device` and `_type` of the node, whose values are not objects. Entries with the name of a
-field, and dimension names, cannot be expressed so. They are in the member `_lite`, a list, which other
-readers ignore.
+fields `shape`, `device` and `_type` of the node, whose values are not objects. Dimension names are in the
+field `_names`, a list, as in tensordict 0.15. Entries with the name of a field, and names beside an entry
+`_names`, cannot be expressed so. They are in the member `_lite`, a list, which other readers ignore.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ NON_TENSOR_STACK = "<class 'tensordict.tensorclass.NonTensorStack'>"
 META_DATA = "<class 'tensordict.tensorclass.MetaData'>"
 _FIELDS = ("shape", "device", "_type")
 _EXTENSION = "_lite"
+_DIM_NAMES = "_names"
 _SEALED = re.compile(rb"\n([ \t]{32})\Z")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -145,6 +146,9 @@ def join(entries: dict[str, str], shape: tuple[int, ...], names: list[str | None
             moved.append(f"[{position},{encode_basestring(key)},{member}]")
         else:
             parts.append(f"{encode_basestring(key)}:{member}")
+    if names is not None and _DIM_NAMES not in entries:
+        parts.append(f'"{_DIM_NAMES}":{text_of(names)}')
+        names = None
     if moved or names is not None:
         parts.append(f'"{_free_name(entries)}":[{{"names":{text_of(names)},"entries":[{",".join(moved)}]}}]')
     parts.append(f'"shape":{text_of(list(shape))},"device":"cpu","_type":"{TENSORDICT}"')
@@ -154,9 +158,10 @@ def join(entries: dict[str, str], shape: tuple[int, ...], names: list[str | None
 def split(node: Json, where: str) -> tuple[dict[str, Json], list[str | None] | None]:
     """The entries of a TensorDict node, in order, and its dimension names."""
     entries = {key: member for key, member in node.items() if isinstance(member, dict)}
-    extension = node.get(_free_name(entries))
+    extension, names = node.get(_free_name(entries)), node.get(_DIM_NAMES)
+    names = names if isinstance(names, list) else None
     if extension is None:
-        return entries, None
+        return entries, names
     try:
         (content,) = extension
         pairs = list(entries.items())
@@ -164,7 +169,7 @@ def split(node: Json, where: str) -> tuple[dict[str, Json], list[str | None] | N
             if key not in _FIELDS or not isinstance(member, dict):
                 raise ValueError(key)
             pairs.insert(position, (key, member))
-        return dict(pairs), content["names"]
+        return dict(pairs), names if content["names"] is None else content["names"]
     except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"{where} is damaged or foreign: member {_EXTENSION!r}.") from error
 

@@ -70,7 +70,7 @@ def memmap(
     mapped earlier keep their values. Files of arrays of removed entries are removed, other files stay.
 
     lite restores dimension names, tuples, sets and entries named "shape", "device" or "_type". tensordict
-    reads the files without names and those entries, and reads tuples and sets as lists.
+    reads the files without those entries, reads tuples and sets as lists, and names as of version 0.15.
 
     Args:
         prefix: folder to write, created if it is missing; a name that ends in ".tdz" writes an

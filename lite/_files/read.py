@@ -159,7 +159,9 @@ class Reader:
             if not parts:
                 raise ValueError("a lazy stack without parts.")
             out = class_registry.lazy(*parts, stack_dim=meta.stack_dim_of(dim, parts, where))
-            out._dim_name = about.get("name")
+            name = about.get("name", node.get("stack_dim_name"))
+            check_names([name], 1)
+            out._dim_name = name
         out._source = self._store.place(at)
         return out
 

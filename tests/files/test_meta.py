@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from lite import TensorDict
 from lite._files import meta
 
-KEY = st.sampled_from(["a", "shape", "device", "_type", "_lite", "_lite_", 'b"\n', "\ud800"])
+KEY = st.sampled_from(["a", "shape", "device", "_type", "_names", "_lite", "_lite_", 'b"\n', "\ud800"])
 KEYS = st.lists(KEY, unique=True)
 NAMES = st.none() | st.lists(st.none() | st.sampled_from(["time", "_lite"]), max_size=2)
 

@@ -13,7 +13,7 @@ import torch
 from helpers.cases import raises
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from parity.files import DTYPES, ODD_KEYS, plain, tensor
+from parity.files import DTYPES, ODD_KEYS, plain, tensor, without_version
 
 import lite
 
@@ -41,7 +41,7 @@ def test_byte_for_byte(folder):
         )
         td.memmap(at)
     mine, other = (
-        {p.relative_to(at): p.read_bytes() for p in Path(at).rglob("*") if p.is_file()}
+        {p.relative_to(at): without_version(p.read_bytes()) for p in Path(at).rglob("*") if p.is_file()}
         for at in (here, there)
     )
     assert len(mine) == 13
@@ -50,6 +50,9 @@ def test_byte_for_byte(folder):
     # tensordict keeps a lazy stack's fields in another order.
     lazy = Path("lazy/meta.json")
     assert json.loads(mine.pop(lazy)) == json.loads(other.pop(lazy))
+    if tensordict.__version__ >= "0.15":  # which writes the members of objects in another order
+        for files in (mine, other):
+            files |= {path: json.loads(data) for path, data in files.items() if path.name == "meta.json"}
     assert mine == other
 
 
@@ -355,7 +358,7 @@ def test_tensordict_to_lite(tree, folder):
         again = folder()
         lite.TensorDict.load_memmap(at).memmap(again, copy_existing=True)
         with open(f"{again}/meta.json", "rb") as ours:
-            assert json.loads(ours.read()) == json.loads(theirs.read())
+            assert json.loads(ours.read()) == json.loads(without_version(theirs.read()))
 
 
 @files
