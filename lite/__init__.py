@@ -20,8 +20,8 @@ _NAMES = {
     ),
     "_convert.pytree": "register_pytree",
     "_files.functions": (
-        "from_arrow from_consolidated from_h5 is_memmap_archive load load_memmap memmap "
-        "pack_memmap refresh_archive_checksums save to_arrow unpack_memmap"
+        "from_arrow from_consolidated from_h5 from_safetensors is_memmap_archive load load_memmap memmap "
+        "pack_memmap refresh_archive_checksums save to_arrow to_safetensors unpack_memmap"
     ),
     "_files.memory_mapped": "MemoryMappedTensor",
     "_ops.cast": "is_bool is_floating is_inexact is_integer",

@@ -29,6 +29,7 @@ from lite._convert.pytree import register_pytree as register_pytree
 from lite._files.functions import from_arrow as from_arrow
 from lite._files.functions import from_consolidated as from_consolidated
 from lite._files.functions import from_h5 as from_h5
+from lite._files.functions import from_safetensors as from_safetensors
 from lite._files.functions import is_memmap_archive as is_memmap_archive
 from lite._files.functions import load as load
 from lite._files.functions import load_memmap as load_memmap
@@ -37,6 +38,7 @@ from lite._files.functions import pack_memmap as pack_memmap
 from lite._files.functions import refresh_archive_checksums as refresh_archive_checksums
 from lite._files.functions import save as save
 from lite._files.functions import to_arrow as to_arrow
+from lite._files.functions import to_safetensors as to_safetensors
 from lite._files.functions import unpack_memmap as unpack_memmap
 from lite._files.memory_mapped import MemoryMappedTensor as MemoryMappedTensor
 from lite._ops.cast import is_bool as is_bool

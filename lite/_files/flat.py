@@ -24,7 +24,7 @@ from numpy.lib import format as npy
 
 from lite._arrays.dtypes import dtype_name, dtype_of
 from lite._arrays.types import Array, host_array, is_array
-from lite._files import meta, payload
+from lite._files import meta, payload, safetensors
 from lite._files.commit import new_file
 from lite._files.read import tensorclass_named
 from lite._tree.keys import require_utf8
@@ -40,6 +40,7 @@ _DAMAGE = (
     OSError, EOFError, LookupError, TypeError, AttributeError, ValueError, RuntimeError, SyntaxError,
     zipfile.BadZipFile, zlib.error, struct.error, tokenize.TokenError, MemoryError,
 )  # fmt: skip
+_MISTAKES = (TypeError, LookupError, AttributeError, RuntimeError, ValueError)  # in a description
 _METADATA = "lite"
 # The format's names of dtypes that NumPy has through ml_dtypes.
 _EXTENSION = {
@@ -81,10 +82,29 @@ def load_from(path: str) -> Any:
     if read is None:
         return None
     arrays, text = read(path)
-    if text is None:
-        return class_registry.dense(arrays)
-    with meta.damaged(path, TypeError, KeyError, AttributeError, RuntimeError, ValueError):
-        return _build(meta.loads(text.encode(), path), arrays)
+    return class_registry.dense(arrays) if text is None else _restored(path, arrays, text)
+
+
+def save_for_tensordict(td: Any, path: str) -> None:
+    """Write a .safetensors file as tensordict does; see `safetensors.described` for its errors."""
+    arrays: Arrays = {}
+    text = meta.dumps(safetensors.described(td, arrays)).decode("utf-8")
+    write_safetensors(path, arrays, {safetensors.METADATA: text})
+
+
+def load_nested(path: str) -> Any:
+    """Read a .safetensors file: of tensordict, of lite, or of another program, at whose dots it is nested."""
+    arrays, text = read_safetensors(path)
+    if text is not None:
+        return _restored(path, arrays, text)
+    with meta.damaged(path, *_MISTAKES):
+        return safetensors.nested(arrays)
+
+
+def _restored(path: str, arrays: Arrays, text: str) -> Any:
+    node = meta.loads(text.encode(), path)
+    with meta.damaged(path, *_MISTAKES):
+        return safetensors.built(node, arrays) if "version" in node else _build(node, arrays)
 
 
 def _describe(entry: Any, name: str, arrays: Arrays) -> meta.Json:
@@ -213,8 +233,8 @@ def _package() -> ModuleType:
     return needed("safetensors", what, install("files"))
 
 
-def write_safetensors(path: str, arrays: dict[str, Array], description: str | None) -> None:
-    """Write arrays, and their description as metadata; None writes a file for other programs.
+def write_safetensors(path: str, arrays: dict[str, Array], metadata: dict[str, str]) -> None:
+    """Write arrays and metadata.
 
     Raises:
         ImportError: without the package.
@@ -229,7 +249,6 @@ def write_safetensors(path: str, arrays: dict[str, Array], description: str | No
         folder = f"{file.name}-folder"  # the library would leave its temporary file beside the target
         os.mkdir(folder)
         try:
-            metadata = {"format": "pt"} if description is None else {_METADATA: description}
             package.numpy.save_file(dense, f"{folder}/file", metadata)
             os.replace(f"{folder}/file", file.name)
         except package.SafetensorError as error:
@@ -260,7 +279,7 @@ def read_safetensors(path: str) -> tuple[dict[str, Array], str | None]:
             metadata = file.metadata() or {}
     except (package.SafetensorError, OSError, AttributeError) as error:  # the last of a dtype, as float4's
         raise ValueError(f"{path} is damaged or foreign: {error}{payload.if_pickled(path)}") from error
-    return arrays, metadata.get(_METADATA)
+    return arrays, metadata.get(_METADATA, metadata.get(safetensors.METADATA))
 
 
 def _array_of(view: Any, dtype: np.dtype[Any]) -> Array:
@@ -269,7 +288,7 @@ def _array_of(view: Any, dtype: np.dtype[Any]) -> Array:
 
 _WRITERS: dict[str, Callable[[str, Arrays, str], None]] = {
     ".npz": write_npz,
-    ".safetensors": write_safetensors,
+    ".safetensors": lambda path, arrays, text: write_safetensors(path, arrays, {_METADATA: text}),
 }
 _READERS: dict[str, Callable[[str], tuple[Arrays, str | None]]] = {
     ".npz": read_npz,

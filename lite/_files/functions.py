@@ -85,6 +85,65 @@ def load_memmap(
     return class_registry.dense.load_memmap(prefix, device, non_blocking, **options)
 
 
+def to_safetensors(data: Any, path: str | os.PathLike[str]) -> None:
+    """Write a .safetensors file that tensordict reads, too, as of version 0.15.
+
+    Arrays are called by their keys, joined with ".", as in the state dict of a module. `TensorDict.save` also
+    writes what has no place here: one object per row, tuples, ragged lazy stacks, equal names.
+
+    Args:
+        data: a TensorDict or tensorclass.
+        path: the file.
+
+    Raises:
+        ImportError: without the package safetensors.
+        TypeError: non-tensor data alone, one object per row, objects that JSON does not keep as they are, a
+            lazy stack whose parts have different keys.
+        ValueError: two arrays get one name, or a dtype that the format does not have.
+        RuntimeError: a ragged lazy stack.
+
+    Example:
+        >>> import tempfile
+        >>> from lite import TensorDict, from_safetensors, to_safetensors
+        >>> path = tempfile.mkdtemp() + "/td.safetensors"
+        >>> to_safetensors(TensorDict({"a": [1, 2], "n": {"s": "text"}}, [2], names=["row"]), path)
+        >>> found = from_safetensors(path)
+        >>> found["a"], found["n", "s"], found.names
+        (array([1, 2]), 'text', ['row'])
+    """
+    from lite._files.flat import save_for_tensordict
+
+    save_for_tensordict(data, os.fspath(path))
+
+
+def from_safetensors(path: str | os.PathLike[str], *, device: Device = None) -> Any:
+    """Read a .safetensors file: of `to_safetensors`, here or in tensordict, of `save`, or of another program.
+
+    The arrays of another program, such as those of a model, are nested at the dots of their names.
+    `TensorDict.load` leaves these flat.
+
+    Args:
+        path: the file.
+        device: move the arrays there.
+
+    Raises:
+        ImportError: without the package safetensors.
+        ValueError: a damaged or foreign file.
+
+    Example:
+        >>> import tempfile
+        >>> from lite import from_safetensors, nn, to_safetensors
+        >>> path = tempfile.mkdtemp() + "/net.safetensors"
+        >>> to_safetensors(nn.TensorDictParams.from_module(nn.Linear(2, 1)), path)
+        >>> sorted(from_safetensors(path).keys())
+        ['bias', 'weight']
+    """
+    from lite._files.flat import load_nested
+
+    found = load_nested(os.fspath(path))
+    return found if device is None else found.to(device)
+
+
 def from_h5(
     filename: str | os.PathLike[str],
     *,
