@@ -285,7 +285,7 @@ def _pad(stack: Any, op: batch_ops.Pad) -> Any:
 
     inner = op.shape[:dim] + op.shape[dim + 1 :] + stack.batch_size[op.ndim :]
     rows = [*new(first, 0), *map(padded, kept), *new(total - first - len(kept), -1)]
-    return stack._like(rows, dim, inner=inner)
+    return stack._like(rows, dim, stack._dim_name, inner=inner)
 
 
 def _flatten(stack: Any, ndim: int, start: int, end: int) -> Any:

@@ -281,20 +281,20 @@ def ne(td: Container, other: object) -> Any:
 
 
 def rsub(td: T, other: object, *, alpha: object = None, default: object = None) -> T:
-    """`alpha * other - self`, with `alpha` 1 unless given.
+    """`other - alpha * self`, with `alpha` 1 unless given, as `torch.rsub`.
 
     Args:
         other: a number; an array, broadcast against the batch size; a TensorDict or mapping,
             matched by key.
-        alpha: factor of `other`.
+        alpha: factor of self.
         default: value of leaves that one side lacks, or "intersection" to leave them out.
 
     Example:
         >>> from lite import TensorDict
         >>> TensorDict(a=1.0).rsub(5.0, alpha=2)["a"]
-        array(9., dtype=float32)
+        array(3., dtype=float32)
     """
-    fn = swapped(np.subtract) if alpha is None else lambda a, b: alpha * b - a
+    fn = swapped(np.subtract) if alpha is None else lambda a, b: b - alpha * a
     return run(td, "rsub", fn, other, default=default)
 
 

@@ -320,7 +320,7 @@ class Take(Index):
 
 
 class Pad(BatchOp):
-    """Pad the batch dimensions at both ends; dimension names are dropped.
+    """Pad the batch dimensions at both ends.
 
     Negative counts crop. New elements hold `value`, or None in object arrays.
     """
@@ -347,3 +347,6 @@ class Pad(BatchOp):
         out = to_library_of(held, out)
         out[self.within] = held[self.kept]
         return out
+
+    def names(self, names: list[str | None]) -> Names:
+        return names

@@ -37,6 +37,18 @@ def test_pairs_start_at_the_first_dimension(value):
     assert td.pad([-1, 0])["s"] == "text"
 
 
+def test_names_stay():
+    """As measured on tensordict 0.15.3; 0.14 drops them."""
+    node = TensorDict({"b": np.ones((2, 3))}, [2, 3], names=["x", "y"])
+    td = TensorDict({"n": node}, [2], names=["x"])
+    rows = lazy_stack([td, td.clone()], stack_dim_name="s")
+    for padded, names in ((td.pad([1, 0]), ["x"]), (rows.pad([1, 0, 0, 1]), ["s", "x"])):
+        assert padded.names == names
+        assert padded["n"].names == [*names, "y"]
+    rows.pad([0, 1], inplace=True)
+    assert rows.names == ["s", "x"]
+
+
 def test_negative_counts_crop():
     td = tree()
     np.testing.assert_array_equal(td.pad([-1, 1])["i"], np.pad(td["i"][1:], [(0, 1), (0, 0)]))

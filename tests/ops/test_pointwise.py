@@ -154,6 +154,7 @@ def test_alpha() -> None:
     assert td.add(td, alpha=3)["a"].tolist() == [4, 8]
     assert td.sub(1, alpha=2)["a"].tolist() == [-1, 0]
     assert td.rsub(1)["a"].tolist() == [0, -1]
+    assert td.rsub(td * 10, alpha=3)["a"].tolist() == [7, 14]  # as on tensordict 0.15.3; 0.14: 29, 58
     assert td.add_(td, alpha=2)["a"].tolist() == [3, 6]
 
 

@@ -64,7 +64,7 @@ ACTIONS = {
         s.lib.TensorDict({"b": s.leaf(np.array([True, False, True]))}, [3]), pad=1.5),
     "where without a pad into an out": lambda s: chosen_into(s, ["a", "n"], ["a"], filled=True),
     "roll in place": lambda s: s.build(tree()).roll(1, 0, inplace=True).exclude(("n", "s")),
-    "rsub alpha": lambda s: s.build(tree()).select("a").rsub(s.build(tree(3, 5.0)).select("a"), alpha=2.0),
+    "rsub": lambda s: s.build(tree()).select("a").rsub(s.build(tree(3, 5.0)).select("a")),
     "add positional alpha": lambda s: s.build(tree()).exclude(("n", "s")).sub_(1.0, 3.0),
     "clamp_min default": lambda s: s.build(tree()).select("a").clamp_min(s.build(tree()).select("a"),
         None),

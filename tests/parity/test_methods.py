@@ -225,7 +225,13 @@ def test_pads(data, value, objects):
     size = data.draw(st.lists(st.integers(-1, 2), max_size=2 * ndim + 1))
     padded = zip(tree["batch_size"], size[::2], size[1::2], strict=False)
     assume(all(n + before + after > 0 for n, before, after in padded))  # a kernel's error there
-    compare(lambda side: side.build(tree).pad(size, value), f"pad({size})")
+
+    def action(side):
+        out = side.build(tree).pad(size, value)
+        out.names = None  # kept by lite and by tensordict 0.15
+        return out
+
+    compare(action, f"pad({size})")
 
 
 @settings(max_examples=40)

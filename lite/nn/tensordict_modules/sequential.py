@@ -88,8 +88,8 @@ class TensorDictSequential(TensorDictModule):
         """Run the modules in order.
 
         Args:
-            tensordict: the input. With `tensordict_out` or a selection of outputs the modules run on
-                a shallow copy of it.
+            tensordict: the input. With `tensordict_out`, a selection of outputs, or an `inplace` of False or
+                "empty" the modules run on a shallow copy of it.
             tensordict_out: receives `out_keys` and is returned; wins over `inplace`.
 
         Raises:
@@ -109,7 +109,7 @@ class TensorDictSequential(TensorDictModule):
                 f"in_keys: {self.in_keys}. Got {sorted(kwargs)} instead."
             )
         selected = "_out_keys_apparent" in self.__dict__
-        apart = selected or tensordict_out is not None
+        apart = selected or tensordict_out is not None or self.inplace in (False, "empty")
         current = run(tensordict.copy() if apart else tensordict)
         if tensordict_out is None and self.inplace is not None:
             tensordict_out = self._target(tensordict)

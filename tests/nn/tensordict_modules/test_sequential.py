@@ -115,6 +115,7 @@ class TestCall:
                 )
                 out = seq(td)
                 assert (out is td) == (inplace is True or (inplace is None and module_inplace))
+                assert out is td or list(td.keys()) == ["a"]
                 assert out.batch_size == ((3,) if inplace == "empty" or out is td else ())
                 assert "c" in out
                 # With modules that return a fresh td, only the last one's output travels to the end.
