@@ -58,9 +58,9 @@ _NAMES = {
     "replay.writers": "ImmutableDatasetWriter RoundRobinWriter TensorDictMaxValueWriter "
     "TensorDictRoundRobinWriter Writer",
     ".specs.arrays": "Bounded BoundedContinuous Unbounded UnboundedContinuous UnboundedDiscrete",
-    ".specs.base": "BoxList CategoricalBox ContinuousBox TensorSpec",
+    ".specs.base": "BoxList CategoricalBox ContinuousBox Stacked TensorSpec",
     ".specs.classes": "Binary Categorical OneHot",
-    ".specs.composite": "Composite",
+    ".specs.composite": "Composite StackedComposite",
     ".specs.multi_categorical": "MultiCategorical MultiOneHot",
     ".specs.objects": "NonTensor",
     "tables.row_seeds": "row_seeds",

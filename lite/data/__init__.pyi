@@ -66,11 +66,13 @@ from lite.specs.arrays import UnboundedDiscrete as UnboundedDiscrete
 from lite.specs.base import BoxList as BoxList
 from lite.specs.base import CategoricalBox as CategoricalBox
 from lite.specs.base import ContinuousBox as ContinuousBox
+from lite.specs.base import Stacked as Stacked
 from lite.specs.base import TensorSpec as TensorSpec
 from lite.specs.classes import Binary as Binary
 from lite.specs.classes import Categorical as Categorical
 from lite.specs.classes import OneHot as OneHot
 from lite.specs.composite import Composite as Composite
+from lite.specs.composite import StackedComposite as StackedComposite
 from lite.specs.multi_categorical import MultiCategorical as MultiCategorical
 from lite.specs.multi_categorical import MultiOneHot as MultiOneHot
 from lite.specs.objects import NonTensor as NonTensor

@@ -33,7 +33,8 @@ _NAMES = {
     "pettingzoo": "MarlGroupMapType PettingZooEnv PettingZooWrapper check_marl_grouping",
     ".nn.policies.exploration": "RandomPolicy",
     "batched_env": "SerialEnv",
-    "spec_checks": "check_env_specs make_composite_from_td",
+    "spec_checks": "check_env_specs",
+    ".specs.of_data": "make_composite_from_td",
     "transforms": " ".join(transforms.__all__),
 }
 __all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)

@@ -21,7 +21,7 @@ from lite.envs.pettingzoo import check_marl_grouping as check_marl_grouping
 from lite.nn.policies.exploration import RandomPolicy as RandomPolicy
 from lite.envs.batched_env import SerialEnv as SerialEnv
 from lite.envs.spec_checks import check_env_specs as check_env_specs
-from lite.envs.spec_checks import make_composite_from_td as make_composite_from_td
+from lite.specs.of_data import make_composite_from_td as make_composite_from_td
 from lite.envs.transforms import ActionDiscretizer as ActionDiscretizer
 from lite.envs.transforms import ActionMask as ActionMask
 from lite.envs.transforms import ActionScaling as ActionScaling

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import NestedKey, TensorDict, TensorDictBase, maybe_dense_stack, stack
+from lite import LazyStackedTensorDict, NestedKey, TensorDict, TensorDictBase, maybe_dense_stack, stack
 from lite._arrays.public import belong_to
 from lite._lazy_hooks import implementation
 from lite.envs.done_states import DoneStates, update_where_reset
@@ -26,6 +26,7 @@ from lite.envs.rollouts import (
 )
 from lite.envs.spec_checks import check_env_specs
 from lite.kernels._integer import integer
+from lite.specs.base import Stacked
 
 
 class EnvBase(EnvSpecs, ABC):
@@ -216,10 +217,14 @@ class EnvBase(EnvSpecs, ABC):
         out = self.full_done_spec.zero(size)
         out.update(self.full_observation_spec.zero(size))
         out.update(self.full_reward_spec.zero(size))
-        for key in out.keys(True, True):
-            value = tensordict.get(key, None)
-            if value is not None and (value.shape == out.get(key).shape or self._has_dynamic_specs):
-                out.set(key, value.copy())
+        rows = [(out, tensordict)]
+        if isinstance(out, LazyStackedTensorDict):
+            rows = list(zip(out.tensordicts, tensordict.unbind(out.stack_dim), strict=True))
+        for part, given in rows:
+            for key in part.keys(True, True):
+                value = given.get(key, None)
+                if value is not None and (value.shape == part.get(key).shape or self._has_dynamic_specs):
+                    part.set(key, value.copy())
         return out
 
     def step_and_maybe_reset(self, tensordict: Any) -> tuple[TensorDict, TensorDict]:
@@ -252,7 +257,8 @@ class EnvBase(EnvSpecs, ABC):
         """The input of the next step, from the result of `step`; actions are kept."""
         advance = self.__dict__["_cache"].get("step_mdp")
         if advance is None:
-            keys = map(self._keys, ("observation", "state", "action", "done", "reward"))
+            kinds = ("observation", "state", "action", "done", "reward")
+            keys = [getattr(self, f"full_{kind}_spec")._leaf_keys() for kind in kinds]
             advance = self._cached("step_mdp", lambda: StepMDP(*keys, exclude_action=False))
         return advance(next_tensordict)
 
@@ -281,7 +287,7 @@ class EnvBase(EnvSpecs, ABC):
                 shape = tensordict.batch_size
             else:
                 self._check_batch(tensordict)
-        if tensordict is None or shape:
+        if tensordict is None or shape or isinstance(self.full_action_spec, Stacked):
             drawn = self.full_action_spec.rand(shape, rng=self.generator)
             return drawn if tensordict is None else tensordict.update(drawn)
         for key, spec in self._cached("action_specs", lambda: self.full_action_spec.items(True, True)):
@@ -538,7 +544,7 @@ class EnvBase(EnvSpecs, ABC):
 
     @property
     def _has_dynamic_specs(self) -> bool:
-        return any(-1 in spec.shape for spec in self.specs.values(True, True))
+        return any(isinstance(spec, Stacked) or -1 in spec.shape for spec in self.specs.values(True))
 
 
 belong_to("lite.envs", EnvBase)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import NestedKey, maybe_dense_stack
+from lite import NestedKey, lazy_stack, maybe_dense_stack
 from lite._arrays.public import belong_to
 from lite.envs.base import EnvBase
 from lite.envs.env_worker import METHOD, MISSING, attribute
 from lite.kernels._integer import integer
-from lite.specs.base import stacked
-from lite.specs.composite import Composite
+from lite.specs.base import Stacked, stacked
+from lite.specs.composite import Composite, StackedComposite
 
 Maker = Callable[..., Any]
 
 
 class BatchedEnvBase(EnvBase):
-    """Environments of the same specs, but for bounds, that step together, along a first batch dimension.
+    """Environments that step together, along a first batch dimension; a lazy stack where their specs differ.
 
     Args:
         num_workers: how many environments.
@@ -34,7 +34,8 @@ class BatchedEnvBase(EnvBase):
         serial_for_single: see `ParallelEnv`.
         pin_memory: TorchRL's, without effect.
 
-    An attribute that only the environments have is a list of those of each; a method of theirs is called in
+    `env[1:]` and `env[0]` are batches of some of them. Where their entries differ, each row of a TensorDict
+    has those of its environment: `td[0]`, `td.get(key, as_list=True)`. An attribute that only the environments have is a list of those of each; a method of theirs is called in
     each, and gives a list of results.
 
     Raises:
@@ -75,8 +76,10 @@ class BatchedEnvBase(EnvBase):
         self._makers = [(maker, dict(kwargs)) for maker, kwargs in zip(makers, keywords, strict=True)]
         self._begin()
 
+    _whole: Any = None  # what these are a part of, whose processes they share
     _begin: Callable[[], None]  # makes the environments
     _end: Callable[[], None]  # closes them
+    _take_part: Callable[[list[int]], None]  # leaves out the others
     _of_each: Callable[[str, Any], list[Any]]  # what `attribute` gives of each
     _seed_one: Callable[[int, int | None, bool], int | None]
 
@@ -97,15 +100,19 @@ class BatchedEnvBase(EnvBase):
         """Set the specs of all environments, from those of each.
 
         Raises:
-            ValueError: they differ, and not in bounds alone.
+            ValueError: they do not stack: batch sizes, dtypes or numbers of dimensions differ, or there is no
+                done entry that all have.
         """
-        try:
-            whole: Any = stacked(specs)
-        except ValueError as error:
-            raise ValueError(f"the specs of the environments differ: {error}") from None
-        self.__dict__["_batch_size"] = whole.shape
+        whole: Any = stacked(specs)
+        differ = any(isinstance(spec, Stacked) for spec in whole.values(True))
+        self.__dict__.update(_batch_size=whole.shape, _join=lazy_stack if differ else maybe_dense_stack)
         for name in ("output_spec", "input_spec"):
+            if differ:  # an entry of one kind that differs makes the whole TensorDict a lazy stack
+                for kind in whole[name]:
+                    whole[name][kind] = StackedComposite(*[spec[name, kind] for spec in specs])
             self.__dict__[f"_{name}"] = whole[name]
+        if whole["output_spec", "full_done_spec"].is_empty():
+            raise ValueError(f"the environments must share a done entry, got {specs}.")
         self.empty_cache()
 
     def _asked(self, tensordict: Any, *keys: NestedKey) -> NDArray[np.bool_]:
@@ -115,6 +122,26 @@ class BatchedEnvBase(EnvBase):
             return np.ones(self.num_workers, np.bool_)
         return np.any([mask.reshape(self.num_workers, -1).any(-1) for mask in masks], 0)
 
+    def __getitem__(self, index: Any) -> Self:
+        """The environments of a number, a slice or an array of numbers, as a batch of their own.
+
+        They stay those of this batch: steps of either move them, and closing the part leaves them open.
+
+        Raises:
+            IndexError: there is none, or the array has several dimensions.
+        """
+        rows = np.atleast_1d(np.arange(self.num_workers)[index])
+        if rows.ndim != 1 or not rows.size:
+            raise IndexError(
+                f"index must give one or more of {self.num_workers} environments, got {index!r}."
+            )
+        self.start()
+        part = object.__new__(type(self))
+        part.__dict__.update(vars(self), num_workers=rows.size, _whole=self, _cache={})
+        part._take_specs([self.specs[i] for i in rows.tolist()])
+        part._take_part(rows.tolist())
+        return part
+
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close all environments, and end their processes.
 
@@ -123,12 +150,15 @@ class BatchedEnvBase(EnvBase):
         """
         if not self.is_closed:
             super().close()
-            self._end()
+            if self._whole is None:
+                self._end()
         elif raise_if_closed:
             raise RuntimeError("the environment is closed already.")
 
     def start(self) -> None:
         """Make the environments again after they were closed, as `reset` and `set_seed` do."""
+        if self._whole is not None and (self.is_closed or self._whole.is_closed):
+            raise RuntimeError("a closed part of a batch of environments stays closed: index the batch.")
         if self.is_closed:
             self._begin()
             self.is_closed = False
@@ -156,14 +186,14 @@ class BatchedEnvBase(EnvBase):
 
 
 class SerialEnv(BatchedEnvBase):
-    """Environments of the same specs that step one after the other, in this process.
+    """Environments that step one after the other, in this process.
 
     Args:
         num_workers, create_env_fn: how many, and what makes them.
         others: as for `BatchedEnvBase`; those of processes are without effect.
 
     Raises:
-        ValueError: the specs of the environments differ, or another number of functions.
+        ValueError: dtypes or numbers of dimensions of an entry differ, or another number of functions.
 
     Source:
         torchrl.envs.SerialEnv.
@@ -183,11 +213,11 @@ class SerialEnv(BatchedEnvBase):
     def _reset(self, tensordict: Any, **kwargs: Any) -> Any:
         self.start()
         each = kwargs.pop("list_of_kwargs", [{}] * self.num_workers)
-        wanted = [*self.full_observation_spec.keys(True, True), *self.done_keys]
         asked = self._asked(tensordict, *self._filtered_reset_keys)
         parts = []
         for i, env in enumerate(self._envs):
             given = None if tensordict is None else tensordict[i]
+            wanted = [*env.observation_keys, *env.done_keys]
             if asked[i]:
                 if given is not None and not env.batch_size and env.reset_keys == ["_reset"]:
                     given = given.exclude("_reset")
@@ -199,7 +229,7 @@ class SerialEnv(BatchedEnvBase):
                 self._started[i] = env.fake_tensordict().select(*wanted)
             # Of those that go on it is not looked at, but by statistics, which zeros would spoil.
             parts.append(self._started[i].copy())
-        return maybe_dense_stack(parts, 0)
+        return self._join(parts, 0)
 
     def _step(self, tensordict: Any) -> Any:
         asked = self._asked(tensordict, "_step")
@@ -213,7 +243,7 @@ class SerialEnv(BatchedEnvBase):
             if inner is not None:
                 row.set("_step", inner[i])
             parts.append(env.step(row).get("next"))
-        return maybe_dense_stack(parts, 0)
+        return self._join(parts, 0)
 
     def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
         self.start()
@@ -222,9 +252,8 @@ class SerialEnv(BatchedEnvBase):
     def _of_each(self, name: str, arguments: Any) -> list[Any]:
         return [attribute(env, name, arguments) for env in self._envs]
 
-    def __getitem__(self, index: Any) -> Any:
-        """The environment of a number; or a list of those of a slice."""
-        return self._envs[index]
+    def _take_part(self, rows: list[int]) -> None:
+        self._envs, self._started = ([of_each[i] for i in rows] for of_each in (self._envs, self._started))
 
     def _end(self) -> None:
         for env in self._envs:

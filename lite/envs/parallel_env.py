@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import TensorDict, is_leaf_nontensor, stack
+from lite import LazyStackedTensorDict, is_leaf_nontensor, lazy_stack
 from lite._arrays.public import belong_to
 from lite._processes.piped import PipedProcess
 from lite.envs.batched_env import BatchedEnvBase, SerialEnv
@@ -18,7 +18,7 @@ from lite.envs.environments import EnvError
 
 
 class ParallelEnv(BatchedEnvBase):
-    """Environments of the same specs that step at the same time, each in a process of its own.
+    """Environments that step at the same time, each in a process of its own.
 
     Entries are rows of arrays in memory that the processes share; results are copies of them. Where a process
     raises or ends, the next call raises an `EnvError` with its number, and the others end. All end with this
@@ -32,7 +32,7 @@ class ParallelEnv(BatchedEnvBase):
         others: as for `BatchedEnvBase`.
 
     Raises:
-        ValueError: the specs of the environments differ, or another number of functions.
+        ValueError: as for `SerialEnv`.
         TypeError: a function cannot be sent to a process, or there are objects among the entries.
         EnvError: an environment could not be made; or later, it failed or its process ended.
 
@@ -72,17 +72,24 @@ class ParallelEnv(BatchedEnvBase):
 
     def _share(self, fakes: list[Any]) -> None:
         """Make the arrays that the processes share, and send them."""
-        for key in fakes[0].keys(True, True, is_leaf=is_leaf_nontensor):
-            kind = fakes[0].entry_class(key)
-            if not issubclass(kind, np.ndarray):
-                raise TypeError(f"ParallelEnv shares arrays only, got {kind.__name__} at {key!r}.")
-        whole = stack(fakes, 0)
+        for key, value in (
+            pair for fake in fakes for pair in fake.items(True, True, is_leaf=is_leaf_nontensor)
+        ):
+            if not isinstance(value, np.ndarray):
+                raise TypeError(f"ParallelEnv shares arrays only, got {type(value).__name__} at {key!r}.")
+        whole = self._join(fakes, 0)
         self._following = whole.pop("next").share_memory_()
         self._root = whole.share_memory_()
         for worker in self._workers:
             worker.connection.send((self._root, self._following))
-        self._inputs = [*self.action_keys, *self.state_keys]
-        self._kept = [*self.full_observation_spec.keys(True, True), *self.done_keys]
+        self._inputs = self.full_action_spec._leaf_keys() + self.full_state_spec._leaf_keys()
+        self._kept = self.full_observation_spec._leaf_keys() + self.full_done_spec._leaf_keys()
+
+    def _take_part(self, rows: list[int]) -> None:
+        self._workers = [self._workers[i] for i in rows]
+        self._root, self._following = (
+            lazy_stack([shared[i] for i in rows]) for shared in (self._root, self._following)
+        )
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -95,12 +102,12 @@ class ParallelEnv(BatchedEnvBase):
             own = kwargs if each is None else {**kwargs, **each[i]}
             self._send(i, RESET + pickle.dumps((None if masks is None else masks[i], own)))
         self._replies(asked)
-        return _copies(self._root, self._kept)
+        return self._copied(self._root.select(*self._kept, strict=False))
 
     def _step(self, tensordict: Any) -> Any:
         asked = self._asked(tensordict, "_step")
         self._command(STEP, tensordict, asked)
-        following = _copies(self._following, list(self._following.keys(True, True)))
+        following = self._copied(self._following)
         if not asked.all():
             following = following.where(asked.reshape(-1, *[1] * (self.ndim - 1)), self._unmoved(tensordict))
         return following
@@ -115,25 +122,25 @@ class ParallelEnv(BatchedEnvBase):
             return super().step_and_maybe_reset(tensordict)
         self._check_batch(tensordict)
         self._command(STEP_AND_RESET, tensordict, np.ones(self.num_workers, np.bool_))
-        following = _copies(self._following, list(self._following.keys(True, True)))
+        following = self._copied(self._following)
         stepped = self._with_next(tensordict, self._step_proc_data(following))
         after = self.step_mdp(stepped)
         if self.any_done(after):
             for key in self.reset_keys:
                 after.pop(key, None)
-            for key in self._kept:
-                after.set(key, np.array(self._root.get(key)))
+            after.update(self._copied(self._root.select(*self._kept, strict=False)))
         return stepped, after
+
+    def _copied(self, shared: Any) -> Any:
+        made = shared.clone()
+        return self._join(made.tensordicts, 0) if isinstance(made, LazyStackedTensorDict) else made
 
     def _command(self, command: bytes, tensordict: Any, asked: NDArray[np.bool_]) -> None:
         """Make environments step with the actions and states of a TensorDict.
 
         Their observations they know: here transforms may have given them other values, shapes and dtypes.
         """
-        for key in self._inputs:
-            value = tensordict.get(key, None)
-            if value is not None:
-                self._root.get(key)[...] = value
+        self._root.update_(tensordict.select(*self._inputs, strict=False))
         for i in np.flatnonzero(asked).tolist():
             self._send(i, command)
         self._replies(asked)
@@ -152,7 +159,7 @@ class ParallelEnv(BatchedEnvBase):
     # -- processes ------------------------------------------------------------------------------
 
     def _send(self, i: int, message: bytes) -> None:
-        if self.is_closed:
+        if self.is_closed or (self._whole is not None and self._whole.is_closed):
             if self._failed or message[:1] not in (RESET, SEED):
                 raise RuntimeError("the environment is closed: start() opens it again.")
             self.start()
@@ -201,14 +208,3 @@ class ParallelEnv(BatchedEnvBase):
 
 
 belong_to("lite.envs", ParallelEnv)
-
-
-def _copies(shared: Any, keys: list[Any]) -> Any:
-    out = TensorDict({}, shared.batch_size)
-    for key in keys:
-        if isinstance(key, tuple) and key[:-1] not in out:  # a node may have more batch dimensions
-            for depth in range(1, len(key)):
-                if key[:depth] not in out:
-                    out.set(key[:depth], shared.get(key[:depth]).empty())
-        out.set(key, np.array(shared.get(key)))
-    return out

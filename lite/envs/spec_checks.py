@@ -1,4 +1,4 @@
-"""`check_env_specs`: whether an environment gives what its specs say; and specs made of what it gives."""
+"""`check_env_specs`: whether an environment gives what its specs say."""
 
 from __future__ import annotations
 
@@ -6,11 +6,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lite import NonTensorData, TensorDictBase, is_leaf_nontensor, is_non_tensor, is_tensor_collection
+from lite import (
+    LazyStackedTensorDict,
+    TensorDictBase,
+    is_leaf_nontensor,
+    is_non_tensor,
+)
 from lite._tree.keys import to_path
-from lite.specs.arrays import Unbounded
-from lite.specs.composite import Composite
-from lite.specs.objects import NonTensor
 
 
 def check_env_specs(
@@ -97,7 +99,7 @@ def check_env_specs(
         ("done", env.full_done_spec, last["next"]),
         ("observation", env.full_observation_spec, last["next"]),
     ):
-        given = td.select(*spec.keys(True, True))
+        given = td.select(*spec._leaf_keys(), strict=False)
         if not spec.is_in(given):
             raise AssertionError(
                 f"the {name} spec does not hold what the environment gives: {spec} and {given}."
@@ -111,8 +113,9 @@ def _check_kept(env: Any) -> None:
     start = env.reset()
     before = start.clone()
     env.step(env.rand_action(start))
+    after = _leaves(start, set())
     for path, value in _leaves(before, set()).items():
-        if isinstance(value, np.ndarray) and value.tobytes() != np.asarray(start.get(path)).tobytes():
+        if isinstance(value, np.ndarray) and value.tobytes() != np.asarray(after[path]).tobytes():
             key = path if len(path) > 1 else path[0]
             raise AssertionError(
                 f"a step wrote into {key!r} of the step before, which rollouts keep: _reset and _step must "
@@ -120,12 +123,16 @@ def _check_kept(env: Any) -> None:
             )
 
 
-def _leaves(td: Any, optional: set[tuple[str, ...]]) -> dict[tuple[str, ...], Any]:
+def _leaves(td: Any, optional: set[tuple[str, ...]]) -> dict[tuple[Any, ...], Any]:
+    """The leaves by path; of environments whose specs differ, behind the number of theirs."""
+    if isinstance(td, LazyStackedTensorDict):
+        rows = enumerate(td.unbind(td.stack_dim))
+        return {(i, *path): value for i, row in rows for path, value in _leaves(row, optional).items()}
     found = {to_path(key): value for key, value in td.items(True, True, is_leaf=is_leaf_nontensor)}
     return {path: value for path, value in found.items() if path not in optional}
 
 
-def _check_like(path: tuple[str, ...], real: Any, fake: Any, check_dtype: bool) -> None:
+def _check_like(path: tuple[Any, ...], real: Any, fake: Any, check_dtype: bool) -> None:
     if is_non_tensor(real) or is_non_tensor(fake) or isinstance(real, (str, bytes)):
         return
     if not hasattr(real, "shape") or not hasattr(fake, "shape"):  # objects
@@ -138,46 +145,3 @@ def _check_like(path: tuple[str, ...], real: Any, fake: Any, check_dtype: bool) 
         )
     if check_dtype and real.dtype != fake.dtype:
         raise AssertionError(f"the dtype of {key!r} differs: the spec says {fake.dtype}, got {real.dtype}.")
-
-
-def make_composite_from_td(
-    data: TensorDictBase, *, unsqueeze_null_shapes: bool = True, dynamic_shape: bool = False
-) -> Composite:
-    """A spec of what a TensorDict has: `Unbounded` arrays of the same shapes and dtypes, and objects.
-
-    Args:
-        data: the TensorDict.
-        unsqueeze_null_shapes: write shape (1,) for numbers.
-        dynamic_shape: leave the last size of each array open, -1.
-
-    Source:
-        torchrl.envs.utils.make_composite_from_td.
-
-    Example:
-        >>> import numpy as np
-        >>> from lite import TensorDict
-        >>> from lite.envs import make_composite_from_td
-        >>> make_composite_from_td(TensorDict({"x": np.zeros((2, 3)), "n": {"y": 1}}, []))["x"]
-        Unbounded(shape=(2, 3), dtype=float64)
-    """
-    specs: dict[str, Any] = {}
-    for key, value in data.items():
-        if is_non_tensor(value) or not (is_tensor_collection(value) or hasattr(value, "dtype")):
-            entry = data._get_entry(key)
-            shape = tuple(getattr(entry, "batch_size", data.batch_size))
-            example = entry.data if isinstance(entry, NonTensorData) else value
-            while isinstance(example, list) and example:
-                example = example[0]
-            specs[key] = NonTensor(shape, example_data=example, feature_dims=len(shape) - data.ndim)
-        elif is_tensor_collection(value):
-            specs[key] = make_composite_from_td(
-                value, unsqueeze_null_shapes=unsqueeze_null_shapes, dynamic_shape=dynamic_shape
-            )
-        else:
-            shape = tuple(value.shape)
-            if not shape and unsqueeze_null_shapes:
-                shape = (1,)
-            elif len(shape) > data.ndim and dynamic_shape:
-                shape = (*shape[:-1], -1)
-            specs[key] = Unbounded(shape, dtype=value.dtype)
-    return Composite(specs, shape=data.batch_size, data_cls=type(data))

@@ -4,5 +4,5 @@ A size of -1 is not known, or differs between rows: any size is in, and values t
 Values may have further dimensions in front of a spec's.
 
 `base` has what all specs share, and the values that are allowed; `arrays`, `classes`, `multi_categorical`,
-`objects` and `composite` have one kind each.
+`objects` and `composite` have one kind each; `of_data` makes specs of values.
 """

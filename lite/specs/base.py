@@ -1,4 +1,4 @@
-"""`TensorSpec`: what all specs have, shapes some of whose sizes are not known, values that are allowed."""
+"""`TensorSpec`: what all specs have, shapes some of whose sizes are not known; and stacks of specs."""
 
 from __future__ import annotations
 
@@ -279,8 +279,7 @@ class TensorSpec(ABC):
 
     def _stacked_with(self, others: list[TensorSpec], axis: int) -> TensorSpec:
         """The spec of a stack of values of specs that differ."""
-        other = next(other for other in others if other != self)
-        raise ValueError(f"stack needs equal specs, or other bounds alone, got {self!r} and {other!r}.")
+        return Stacked(self, *others, dim=axis)
 
     def _sizes(self, shape: Shape) -> Shape:
         """A shape of as many elements, with the size that stands as -1."""
@@ -335,12 +334,131 @@ def known(shape: Shape) -> Shape:
 
 
 def stacked(specs: Any, axis: int = 0) -> TensorSpec:
-    """The spec of a stack of values; of specs that differ in bounds alone, too, else ValueError."""
+    """The spec of a stack of values; of specs that differ, a `Stacked` or `StackedComposite`."""
     first, *others = specs
     at = normalized_dim(axis, first.ndim + 1)
     if any(other != first for other in others):
         return first._stacked_with(others, at)
     return first.unsqueeze(at).expand(*first.shape[:at], len(specs), *first.shape[at:])
+
+
+class Stacked(TensorSpec):
+    """The spec of a stack of arrays whose specs differ, such as the actions of several games.
+
+    Values are lists of one array each, or an array where the shapes are equal; `shape` has -1 where sizes
+    differ.
+
+    Args:
+        *specs: those of the parts, of one dtype and number of dimensions.
+        dim: the dimension of the stack, from -ndim - 1 to ndim.
+
+    Raises:
+        ValueError: there is no part, or they differ in kind, dtype or number of dimensions.
+        IndexError: there is no such dimension.
+
+    Source:
+        torchrl.data.Stacked.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.data import Bounded
+        >>> spec = np.stack([Bounded(-1, 1, (2,)), Bounded(-1, 1, (3,))])
+        >>> spec.shape, [len(row) for row in spec.rand()]
+        ((2, -1), [2, 3])
+        >>> spec[1]
+        Bounded(low=-1.0, high=1.0, shape=(3,), dtype=float32)
+    """
+
+    def __init__(self, *specs: TensorSpec, dim: int = 0) -> None:
+        kinds = [(isinstance(spec.dtype, np.dtype), spec.dtype, spec.ndim) for spec in specs]
+        if not specs or any(kind != kinds[0] or not kind[0] for kind in kinds):
+            raise ValueError(f"stack needs specs of one dtype and number of dimensions, got {list(specs)}.")
+        self._take(specs, normalized_dim(dim, specs[0].ndim + 1))
+        self.dtype = specs[0].dtype
+
+    def _take(self, specs: tuple[TensorSpec, ...], dim: int) -> None:
+        self.parts, self.dim = specs, dim
+        sizes = zip(*(spec.shape for spec in specs), strict=True)
+        shape = [size[0] if len({*size}) == 1 else -1 for size in sizes]
+        self.shape = (*shape[:dim], len(specs), *shape[dim:])
+
+    @property
+    def stack_dim(self) -> int:
+        """The dimension of the stack."""
+        return self.dim
+
+    def is_in(self, value: Any) -> bool:
+        rows = self._rows(value)
+        return len(rows) == len(self.parts) and all(
+            spec.is_in(row) for spec, row in zip(self.parts, rows, strict=True)
+        )
+
+    def zero(self, shape: Any = ()) -> Any:
+        return self._joined([spec.zero(shape) for spec in self.parts])
+
+    def one(self, shape: Any = ()) -> Any:
+        return self._joined([spec.one(shape) for spec in self.parts])
+
+    def rand(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> Any:
+        rng = np.random.default_rng(rng)
+        return self._joined([spec.rand(shape, rng=rng) for spec in self.parts])
+
+    def project(self, value: Any) -> Any:
+        rows = zip(self.parts, self._rows(value), strict=True)
+        return value if self.is_in(value) else self._joined([spec.project(row) for spec, row in rows])
+
+    def clone(self) -> Self:
+        return self._of([spec.clone() for spec in self.parts], self.dim)
+
+    def cardinality(self) -> float:
+        return TensorSpec.cardinality(self)
+
+    def enumerate(self, use_mask: bool = False) -> Any:
+        return TensorSpec.enumerate(self, use_mask)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and (self.dim, self.parts) == (other.dim, other.parts)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(map(repr, self.parts))}, dim={self.dim})"
+
+    def _rows(self, value: Any) -> list[Any]:
+        """The values of the parts; none of what has too few dimensions."""
+        if isinstance(value, list):
+            return value
+        return list(np.moveaxis(value, self.dim - self.ndim, 0)) if np.ndim(value) >= self.ndim else []
+
+    def _joined(self, rows: list[Any]) -> Any:
+        """The value of a stack."""
+        return np.stack(rows, self.dim - self.ndim) if len({row.shape for row in rows}) == 1 else rows
+
+    def _of(self, specs: Any, dim: int) -> Any:
+        return type(self)(*specs, dim=dim)
+
+    def _indexed(self, index: Any) -> Any:
+        index = index if isinstance(index, tuple) else (index,)
+        before, at, after = index[: self.dim], index[self.dim : self.dim + 1], index[self.dim + 1 :]
+        if not all(isinstance(part, (slice, int, np.integer)) for part in before):
+            raise IndexError(
+                f"the dimensions before that of the stack take integers and slices, got {before}"
+            )
+        rest = (*before, *after)
+        which = np.arange(len(self.parts))[at]
+        parts = [self.parts[i][rest] if rest else self.parts[i] for i in which.ravel().tolist()]
+        if which.ndim > 1 or not parts:
+            raise IndexError(f"the dimension of the stack takes one index of at least one part, got {at}")
+        return stacked(parts, sum(isinstance(part, slice) for part in before)) if which.ndim else parts[0]
+
+    def _expanded(self, shape: Shape) -> Any:
+        at = len(shape) - self.ndim + self.dim
+        lead = shape[: len(shape) - self.ndim]
+        return self._of([spec.expand(*lead, *spec.shape) for spec in self.parts], at)
+
+    def _reshaped(self, shape: Shape) -> Any:
+        raise ValueError(f"specs that differ have one stack, which is not reshaped, got {shape} for {self}")
+
+    def _cast(self, dtype: np.dtype[Any]) -> Any:
+        return self._of([spec._cast(dtype) for spec in self.parts], self.dim)
 
 
 def normalized_dim(dim: int, ndim: int) -> int:
@@ -358,4 +476,4 @@ def indexed_shape(shape: Shape, index: Any, dims: int) -> Shape:
     return (*np.broadcast_to(np.int8(0), shape[:dims])[index].shape, *shape[dims:])
 
 
-belong_to("lite.data", TensorSpec, ContinuousBox, CategoricalBox, BoxList)
+belong_to("lite.data", TensorSpec, ContinuousBox, CategoricalBox, BoxList, Stacked)

@@ -1,4 +1,4 @@
-"""`Composite`: specs by key."""
+"""`Composite`: specs by key; and stacks of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,29 @@ from typing import Any, Self
 
 import numpy as np
 
-from lite import NestedKey, TensorDict, is_non_tensor, is_tensor_collection, is_tensorclass, unravel_key
+from lite import (
+    NestedKey,
+    TensorDict,
+    is_non_tensor,
+    is_tensor_collection,
+    is_tensorclass,
+    lazy_stack,
+    unravel_key,
+)
 from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
 from lite.specs.arrays import ArraySpec
-from lite.specs.base import Shape, TensorSpec, as_size, checked_device, indexed_shape, known, stacked
+from lite.specs.base import (
+    Shape,
+    Stacked,
+    TensorSpec,
+    as_size,
+    checked_device,
+    indexed_shape,
+    known,
+    normalized_dim,
+    stacked,
+)
 from lite.specs.objects import NonTensor
 
 NOTHING = object()
@@ -288,6 +306,12 @@ class Composite(TensorSpec):
             return f"Composite({', '.join(parts)})"
         return "Composite(\n    " + ",\n".join(parts).replace("\n", "\n    ") + ")"
 
+    def _leaf_keys(self) -> list[NestedKey]:
+        """Those of leaves, also of such as some parts of a stack lack."""
+        nested = [(name, spec) for name, spec in self._specs.items() if isinstance(spec, Composite)]
+        leaves: list[NestedKey] = [name for name in self._specs if name not in dict(nested)]
+        return leaves + [(name, *_path(key)) for name, spec in nested for key in spec._leaf_keys()]
+
     def _set_all(self, specs: Mapping[Any, Any] | Composite) -> None:
         for key, spec in specs.items():
             old = self.get(key, None)
@@ -309,10 +333,12 @@ class Composite(TensorSpec):
             entry = _read(value, name, spec)
             if entry is NOTHING:
                 raise KeyError(f"project reads the entry {(*path, name)}, which is missing")
-            if isinstance(spec, Composite):
+            if isinstance(spec, Composite) and not isinstance(spec, Stacked):
                 found += spec._mended(entry, (*path, name))
             elif not spec.is_in(entry):
-                found.append(((*path, name), spec.project(entry)))
+                found.append(
+                    ((*path, name), spec.project(entry.clone() if isinstance(spec, Stacked) else entry))
+                )
         return found
 
     def encode(self, vals: Mapping[Any, Any]) -> Any:
@@ -356,16 +382,13 @@ class Composite(TensorSpec):
     def _stacked_with(self, others: list[TensorSpec], axis: int) -> TensorSpec:
         parts = [part for part in (self, *others) if isinstance(part, Composite) and part.shape == self.shape]
         if len(parts) <= len(others):
-            return super()._stacked_with(others, axis)
-        specs: dict[str, TensorSpec] = {}
-        for name in dict.fromkeys(name for part in parts for name in part._specs):
-            if any(name not in part._specs for part in parts):
-                raise ValueError(f"{name!r} is not in each of the specs to stack.")
-            try:
-                specs[name] = stacked([part._specs[name] for part in parts], axis)
-            except ValueError as error:
-                raise ValueError(f"{name!r}: {error}") from None
-        return self._like(specs, (*self.shape[:axis], len(parts), *self.shape[axis:]))
+            raise ValueError(f"stack needs composites of one shape, got {[self, *others]}.")
+        lazy = StackedComposite(*parts, dim=axis)
+        if any(part._specs.keys() != self._specs.keys() for part in parts) or any(
+            isinstance(spec, Stacked) and not isinstance(spec, Composite) for spec in lazy._specs.values()
+        ):
+            return lazy
+        return self._like(lazy._specs, lazy.shape)
 
     def _cast(self, dtype: np.dtype[Any]) -> Self:
         return self._like({name: spec._cast(dtype) for name, spec in self._specs.items()}, self.shape)
@@ -374,7 +397,93 @@ class Composite(TensorSpec):
         return type(self)(specs, shape=shape, device=self.device, data_cls=self.data_cls)
 
 
-belong_to("lite.data", Composite)
+class StackedComposite(Stacked, Composite):
+    """The spec of a lazy stack of TensorDicts whose specs differ, such as the observations of several games.
+
+    By key it has what all parts have; what else the first has is in `spec[0]`. Its values are lazy stacks.
+
+    Args:
+        *specs: those of the parts, of one shape.
+        dim: the dimension of the stack, from -ndim - 1 to ndim.
+
+    Raises:
+        ValueError: there is no part, or the shapes differ.
+        IndexError: there is no such dimension.
+
+    Source:
+        torchrl.data.StackedComposite.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.data import Composite, Unbounded
+        >>> one = Composite(image=Unbounded((4, 4)), speed=Unbounded(1))
+        >>> spec = np.stack([one, Composite(image=Unbounded((6, 6)))])
+        >>> spec.keys(), spec["image"].shape, spec[0].keys()
+        (['image'], (2, -1, -1), ['image', 'speed'])
+        >>> spec.is_in(spec.rand())
+        True
+    """
+
+    parts: tuple[Composite, ...]
+
+    def __init__(self, *specs: Composite, dim: int = 0) -> None:
+        if not specs or any(spec.shape != specs[0].shape for spec in specs):
+            raise ValueError(f"stack needs composites of one shape, got {list(specs)}.")
+        self.device, self.data_cls, self.dtype = specs[0].device, None, None
+        self._take(specs, normalized_dim(dim, specs[0].ndim + 1))
+
+    def _take(self, specs: Any, dim: int) -> None:
+        self._specs = {}
+        super()._take(specs, dim)
+        shared: dict[str, TensorSpec] = {}
+        for name in [name for name in specs[0]._specs if all(name in spec._specs for spec in specs)]:
+            try:
+                shared[name] = stacked([spec._specs[name] for spec in specs], dim)
+            except ValueError as error:
+                raise ValueError(f"{name!r}: {error}") from None
+        self._specs = shared
+
+    def __setitem__(self, key: NestedKey, spec: TensorSpec | Mapping[Any, Any] | None) -> None:
+        """Set the spec of a key in all parts: to its part of `spec`; None takes it out."""
+        given = None if spec is None else Composite({key: spec}, shape=self.shape)[key]
+        made = [part.clone() for part in self.parts]
+        for i, part in enumerate(made):
+            part[key] = None if given is None else given[(slice(None),) * self.dim + (i,)]
+        self._take(tuple(made), self.dim)
+
+    def __delitem__(self, key: NestedKey) -> None:
+        if not any(key in part for part in self.parts):
+            raise KeyError(f"there is no spec {key!r}; there are {self._leaf_keys()}")
+        self[key] = None
+
+    def empty(self) -> Any:
+        return Composite(shape=self.shape, device=self.device)
+
+    def project(self, value: Any) -> Any:
+        return value if self.is_in(value) else value.update(super().project(value.clone()))
+
+    def to(self, dest: Any) -> Self:
+        return self._of([spec.to(dest) for spec in self.parts], self.dim)
+
+    def _set_all(self, specs: Mapping[Any, Any] | Composite) -> None:
+        for key, spec in specs.items():
+            if isinstance(spec, (Mapping, Composite)) and isinstance(self.get(key, None), Composite):
+                self._set_all({(key, inner): part for inner, part in spec.items()})
+            else:
+                self[key] = spec
+
+    def _leaf_keys(self) -> list[NestedKey]:
+        return list(dict.fromkeys(key for part in self.parts for key in part._leaf_keys()))
+
+    def _rows(self, value: Any) -> list[Any]:
+        fits = is_tensor_collection(value) and value.ndim >= self.ndim
+        return list(value.unbind(value.ndim - self.ndim + self.dim)) if fits else []
+
+    def _joined(self, rows: list[Any]) -> Any:
+        return lazy_stack(rows, rows[0].ndim - self.ndim + 1 + self.dim)
+
+
+belong_to("lite.data", Composite, StackedComposite)
 
 
 def _path(key: Any) -> tuple[str, ...]:

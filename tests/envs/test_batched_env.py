@@ -1,21 +1,23 @@
 """What `SerialEnv` and `ParallelEnv` are given."""
 
-import numpy as np
-import pytest
-from helpers.cases import raises
-from helpers.counting_env import CountingEnv, Named
+from functools import partial
 
+import numpy as np
+from helpers.cases import raises
+from helpers.counting_env import CountingEnv, Named, Task
+
+from lite import LazyStackedTensorDict, TensorDict
 from lite.data import Bounded
-from lite.envs import EnvError, ParallelEnv, SerialEnv, TransformedEnv
+from lite.envs import EnvError, GymEnv, ParallelEnv, SerialEnv, StepCounter, TransformedEnv, check_env_specs
 
 
 def test_one_function_or_several():
     env = SerialEnv(2, CountingEnv, create_env_kwargs=[{"limit": 2}, {"limit": 4}])
-    assert [int(part.limits[0]) for part in env] == [2, 4]
+    assert env.limits == [2, 4]
     env = SerialEnv(
         2, [CountingEnv, lambda limit: CountingEnv(limit=limit + 1)], create_env_kwargs={"limit": 2}
     )
-    assert [int(part.limits[0]) for part in (env[0], env[1])] == [2, 3]
+    assert env.limits == [2, 3]
     assert env.batch_size == (2,)
     assert env.action_spec.shape == (2, 1)
     assert env.observation_spec.shape == (2,)
@@ -29,9 +31,77 @@ def test_what_is_refused():
         (2, [CountingEnv, lambda: CountingEnv((3,))], ValueError),
     ):
         raises(error, "", SerialEnv, count, make)
-    message = "environments differ: 'output_spec': 'full_observation_spec': 'observation' is not in each"
-    with pytest.raises(ValueError, match=message):
-        SerialEnv(2, CountingEnv, create_env_kwargs=[{"nested": False}, {"nested": True}])
+    for makers, message in (
+        ([CountingEnv, partial(CountingEnv, nested=True)], "must share a done entry"),
+        (
+            [CountingEnv, partial(GymEnv, "CartPole-v1")],
+            "'input_spec': 'full_action_spec': 'action': stack needs",
+        ),
+    ):
+        raises(ValueError, message, SerialEnv, 2, makers)
+
+
+def test_environments_of_other_entries_are_a_lazy_stack():
+    makers = [partial(Task, "run"), partial(Task, "stand", 5)]
+
+    def rows(td):
+        return [{key: row[key].tolist() for key in row.keys(True, True)} for row in td.unbind(0)]
+
+    serial, parallel = made = SerialEnv(2, makers), ParallelEnv(2, makers)
+    assert serial.observation_keys == ["observation"]
+    assert serial.action_spec.shape == (2, -1)
+    for env in made:
+        check_env_specs(env, break_when_any_done="both")
+    for options, ends in (
+        ({}, [[0, 0, 1], [0, 0, 0]]),
+        ({"break_when_any_done": False}, [[0, 0, 1, 0, 0, 1, 0], [0, 0, 0, 0, 1, 0, 0]]),
+        ({"break_when_all_done": True}, [[0, 0, 1, 1, 1], [0, 0, 0, 0, 1]]),
+    ):
+        for env in made:
+            env.set_seed(0)
+        got, other = (env.rollout(7, **options) for env in made)
+        assert isinstance(got, LazyStackedTensorDict)
+        np.testing.assert_array_equal(got["next", "done"][..., 0], ends)
+        for row, name in zip(got.unbind(0), ("run", "stand"), strict=True):
+            assert row[name].shape == row["action"].shape == (len(ends[0]), len(name))
+            np.testing.assert_array_equal(row[name], row["observation"].repeat(len(name), -1))
+        assert rows(got) == rows(other)
+    one = np.array([[True], [False]])
+    starts = [env.rand_action(env.step_mdp(env.rand_step(env.reset()))) for env in made]
+    starts[1]["action"] = starts[0].get("action", as_list=True)
+    for mask, call in (("_step", "step"), ("_reset", "reset")):
+        got, other = (
+            getattr(env, call)(td.clone().set(mask, one)) for env, td in zip(made, starts, strict=True)
+        )
+        assert rows(got) == rows(other)
+    td = TransformedEnv(parallel, StepCounter(4)).rollout(6, break_when_any_done=False)
+    assert [row["step_count"].ravel().tolist() for row in td.unbind(0)] == [
+        [0, 1, 2, 0, 1, 2],
+        [0, 1, 2, 3, 0, 1],
+    ]
+    parallel.close()
+
+
+def test_parts_of_a_batch():
+    for kind in (SerialEnv, ParallelEnv):
+        env = kind(3, [partial(Task, "run"), partial(Task, "fly", 9), partial(Task, "run", 4)])
+        two, last = env[::2], env[-1]
+        assert (two.batch_size, last.batch_size, env[np.array([1, 0])].batch_size) == ((2,), (1,), (2,))
+        assert (two.limits, last.name) == ([[3], [4]], ["run"])
+        check_env_specs(two)
+        check_env_specs(env[:2])
+        env.reset()
+        td = two.rand_step(two.reset())
+        assert isinstance(td, TensorDict)  # of equal specs
+        last.rand_step(last.step_mdp(td[1:]))
+        assert env.count == [[1], [0], [2]]
+        two.close()
+        raises(RuntimeError, "stays closed", two.reset)
+        assert env.rollout(2, break_when_any_done=False).shape == (3, 2)
+        for index in (3, slice(3, 4), np.zeros((1, 1), int)):
+            raises(IndexError, "", env.__getitem__, index)
+        env.close()
+        raises(RuntimeError, "stays closed", last.reset)
 
 
 def test_bounds_may_differ():

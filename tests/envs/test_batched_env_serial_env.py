@@ -20,7 +20,7 @@ def test_each_starts_anew_by_itself():
     td = env.rollout(6, break_when_any_done=False)
     np.testing.assert_array_equal(td["observation"][..., 0], [[0, 1, 2, 0, 1, 2], [0, 1, 2, 3, 0, 1]])
     np.testing.assert_array_equal(td["next", "observation"][..., 0], [[1, 2, 3, 1, 2, 3], [1, 2, 3, 4, 1, 2]])
-    assert [part.resets for part in env] == [2, 2]
+    assert env.resets == [2, 2]
 
 
 def test_rows_of_one_that_has_rows():
@@ -47,7 +47,7 @@ def test_statistics_around_them_count_no_zeros():
 def test_seeds_go_on_from_one_to_the_next():
     env = SerialEnv(3, CountingEnv)
     assert env.set_seed(1) == next_seed(next_seed(next_seed(1)))
-    assert [part.seeds for part in env] == [[1], [next_seed(1)], [next_seed(next_seed(1))]]
+    assert env.seeds == [[1], [next_seed(1)], [next_seed(next_seed(1))]]
     assert env.set_seed(1, static_seed=True) == 1
 
 
@@ -56,6 +56,6 @@ def test_arguments_of_a_reset_go_to_all():
     assert env.reset(options={}).shape == (2,)
     assert env.reset(list_of_kwargs=[{"options": {}}, {}]).shape == (2,)
     env.close()
-    assert all(part.is_closed for part in env)
+    assert all(part.is_closed for part in env._envs)
     with pytest.raises(RuntimeError, match="closed already"):
         env.close()

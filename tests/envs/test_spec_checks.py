@@ -1,4 +1,4 @@
-"""`check_env_specs` and `make_composite_from_td`."""
+"""`check_env_specs`."""
 
 import gymnasium
 import numpy as np
@@ -6,9 +6,8 @@ import pytest
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
-from lite import NonTensorData, TensorDict
-from lite.data import Bounded, NonTensor, Unbounded
-from lite.envs import check_env_specs, make_composite_from_td
+from lite.data import Bounded, Unbounded
+from lite.envs import check_env_specs
 
 
 def test_good_specs():
@@ -68,16 +67,3 @@ def test_dtypes_only_on_demand():
     env = CountingEnv()
     env.reward_spec = Unbounded((1,), dtype=np.float64)
     raises(AssertionError, "dtype", env.check_env_specs)
-
-
-def test_a_spec_of_data():
-    td = TensorDict({"x": np.zeros((2, 3)), "n": np.zeros(2, np.int32), "t": NonTensorData("hi", [2])}, [2])
-    td["in"] = TensorDict({"y": np.zeros((2, 4))}, [2])
-    spec = make_composite_from_td(td)
-    assert spec["n"] == Unbounded((2,), dtype=np.int32)
-    assert spec["in", "y"].shape == (2, 4)
-    assert isinstance(spec["t"], NonTensor)
-    assert spec.is_in(td)
-    assert make_composite_from_td(TensorDict(a=1.0))["a"].shape == (1,)
-    assert make_composite_from_td(TensorDict(a=1.0), unsqueeze_null_shapes=False)["a"].shape == ()
-    assert make_composite_from_td(td, dynamic_shape=True)["x"].shape == (2, -1)

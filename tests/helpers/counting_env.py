@@ -116,3 +116,16 @@ def counting_with_statistics(limit: int = 3) -> TransformedEnv:
     """In a file that processes can import: they get functions by name."""
     transforms = Compose(VecNorm(in_keys=["observation"], decay=1.0), StepCounter())
     return TransformedEnv(CountingEnv(limit=limit), transforms)
+
+
+class Task(CountingEnv):
+    """It observes the number of steps below its own name, too, which is as long as its actions."""
+
+    def __init__(self, name: str, limit: int = 3) -> None:
+        super().__init__(limit=limit)
+        self.name = name
+        self.observation_spec[name] = Unbounded(len(name))
+        self.action_spec = Bounded(-1, 1, (len(name),))
+
+    def _entries(self, entries: dict[str, Any], done: Any) -> Any:
+        return super()._entries({**entries, self.name: np.repeat(self.count, len(self.name))}, done)

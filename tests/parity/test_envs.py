@@ -318,6 +318,33 @@ class Torque(gymnasium.Wrapper):
         self.action_space = gymnasium.spaces.Box(-most, most, (1,), np.float32)
 
 
+def test_environments_of_other_shapes():
+    def batch(library):
+        names = ("Pendulum-v1", "MountainCarContinuous-v0")
+        return library.SerialEnv(2, [lambda name=name: library.GymEnv(name) for name in names])
+
+    mine, other = batch(ours), batch(theirs)
+    for name in ("full_observation_spec", "full_action_spec", "full_done_spec"):
+        specs = getattr(mine, name), getattr(other, name)
+        assert specs[0].keys(True, True) == list(specs[1].keys(True, True))
+        assert [spec.shape for spec in specs[0].values()] == [tuple(spec.shape) for spec in specs[1].values()]
+    actions = np.random.default_rng(0).uniform(-1, 1, (5, 2, 1)).astype(np.float32)
+    for td, wanted in zip(*(td.unbind(0) for td in rolled(mine, other, actions)), strict=True):
+        assert_same_entries(td, wanted)
+
+
+def test_parts_of_batches():
+    mine, other = (
+        library.SerialEnv(3, lambda library=library: library.GymEnv("Pendulum-v1"))
+        for library in (ours, theirs)
+    )
+    for index in (slice(0, 3, 2), 1, -1, np.array([2, 1])):
+        parts = mine[index], other[index]
+        assert parts[0].batch_size == parts[1].batch_size
+        actions = np.random.default_rng(0).uniform(-1, 1, (5, *parts[0].batch_size, 1)).astype(np.float32)
+        assert_same_entries(*rolled(*parts, actions))
+
+
 def test_environments_of_other_bounds():
     mine, other = (
         library.SerialEnv(2, [lambda m=most: library.GymWrapper(Torque(m)) for most in (1.0, 2.0)])  # noqa: B023

@@ -15,6 +15,7 @@ from lite.data import (
     MultiOneHot,
     NonTensor,
     OneHot,
+    Stacked,
     TensorSpec,
     Unbounded,
 )
@@ -163,3 +164,49 @@ def test_values_of_a_composite_have_its_device() -> None:
     assert bare.to("cpu").device == bare.cpu().zero(None)["n"].device == "cpu"
     assert bare.device is bare["n"].device is None
     assert spec != bare
+
+
+def test_specs_that_differ_are_stacked() -> None:
+    parts = [Bounded(-1, 1, (2,)), Bounded(-2, 2, (3,))]
+    spec = np.stack(parts)
+    assert isinstance(spec, Stacked)
+    assert (spec.shape, spec.dtype, list(spec.unbind(0))) == ((2, -1), np.float32, parts)
+    assert [spec[0], spec[1:], spec[np.array([1, 0])]] == [
+        parts[0],
+        np.stack(parts[1:]),
+        np.stack(parts[::-1]),
+    ]
+    for value in (spec.rand(rng=0), spec.zero((4,)), spec.expand(4, 2, -1).one()):
+        assert spec.is_in(value)
+    assert [row.shape for row in value] == [(4, 2), (4, 3)]
+    for value in (
+        [np.zeros(2, np.float32)],
+        [*spec.rand()][::-1],
+        [np.full(n, 9, np.float32) for n in (2, 3)],
+    ):
+        assert not spec.is_in(value)
+    assert [row.tolist() for row in spec.project(value)] == [[1, 1], [2, 2, 2]]
+    assert (spec == spec.clone(), spec != np.stack(parts[::-1])) == (True, True)
+    assert [part.dtype for part in spec.to(np.float64).unbind(0)] == [np.dtype(np.float64)] * 2
+    for index in ((None, 0), np.zeros((1, 1), int), slice(2, 2)):
+        raises(IndexError, "dimension of the stack takes one index", spec.__getitem__, index)
+
+
+def test_stacks_along_other_dimensions() -> None:
+    spec = np.stack([Unbounded((2, 3)), Unbounded((2, 4))], 1)
+    assert (spec.shape, spec[:, 1], spec[0, 1], spec[0].shape) == (
+        (2, 2, -1),
+        Unbounded((2, 4)),
+        Unbounded(4),
+        (2, -1),
+    )
+    raises(IndexError, "before that of the stack", spec.__getitem__, (None, 1))
+    spec = np.stack([Categorical(2, (5,)), Categorical(3, (5,))], 1)  # one array, as the shapes are equal
+    assert (spec.rand().shape, spec.is_in(spec.one()), spec.is_in(spec.one() * 2)) == ((5, 2), True, False)
+    assert spec.is_in(np.stack([np.ones(5, int), np.full(5, 2)], 1))
+    for specs in (
+        [Unbounded(2), Unbounded(2, dtype=np.int64)],
+        [Unbounded(2), Unbounded((2, 2))],
+        [Unbounded(2), Composite()],
+    ):
+        raises(ValueError, "one dtype and number of dimensions", np.stack, specs)

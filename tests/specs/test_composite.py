@@ -1,9 +1,20 @@
+import pickle
+
 import numpy as np
 import pytest
 from helpers.cases import raises
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, nn
-from lite.data import Binary, Bounded, Categorical, Composite, NonTensor, OneHot, Unbounded
+from lite.data import (
+    Binary,
+    Bounded,
+    Categorical,
+    Composite,
+    NonTensor,
+    OneHot,
+    StackedComposite,
+    Unbounded,
+)
 
 
 def test_ragged_stacks() -> None:
@@ -187,23 +198,71 @@ def test_specs_of_other_bounds_are_stacked() -> None:
     assert (spec.shape, spec["n", "b"].shape, list(spec.unbind(0)) == parts) == ((3,), (3, 1), True)
     assert np.stack([part["a"] for part in parts], 1).high.tolist() == [[1, 2, 3], [9, 9, 9]]
     assert [spec.is_in(spec.rand()) for _ in range(5)] == [True] * 5
+
+
+def test_a_stack_has_what_all_parts_have() -> None:
+    common = {"image": Unbounded((4, 4)), "n": Composite(b=Unbounded(1))}
+    parts = [
+        Composite({**common, "speed": Unbounded(2)}),
+        Composite({**common, "n": Composite(b=Unbounded(3))}),
+    ]
+    spec = np.stack(parts)
+    assert isinstance(spec, StackedComposite)
+    assert (spec.shape, spec.stack_dim, spec.keys(True, True)) == ((2,), 0, ["image", ("n", "b")])
+    assert (spec["image"], spec["n", "b"].shape) == (Unbounded((2, 4, 4)), (2, -1))
+    assert [spec[i] for i in (0, -1)] == list(spec.unbind(0)) == parts
+    assert (spec[np.array([1, 1])], spec != spec[::-1]) == (np.stack(parts[1:] * 2), True)
+    for value, size in ((spec.rand(), (2,)), (spec.zero((5,)), (5, 2)), (spec.expand(5, 2).one(), (5, 2))):
+        assert isinstance(value, LazyStackedTensorDict)
+        assert (value.batch_size, spec.is_in(value)) == (size, True)
+        assert "speed" in value[..., 0]
+    assert not any(spec.is_in(other) for other in (value[..., ::-1], value[..., :1], {}, value[0, 0]))
+    # A level is a lazy stack where something of its own differs, no other one is.
+    around = np.stack([Composite(a=part, c=Unbounded(1)) for part in parts])
+    assert (type(around), type(around["a"])) == (Composite, StackedComposite)
+    assert around.is_in(pickle.loads(pickle.dumps(around)).rand())
+
+
+def test_what_is_set_in_a_stack_goes_to_its_parts() -> None:
+    parts = [Composite(a=Bounded(-1, 1, (n,)), n=Composite(b=Unbounded(n))) for n in (1, 2)]
+    spec = np.stack(parts)
+    spec.update({"n": {"c": Unbounded((2, 5))}, "d": np.stack([Unbounded(1), Unbounded(4)])})
+    assert [part["d"].shape for part in spec.unbind(0)] == [(1,), (4,)]
+    assert [part["n", "c"] for part in spec.unbind(0)] == [Unbounded(5)] * 2
+    spec.pop("a")
+    del spec["d"]
+    spec["n", "b"] = None
+    assert spec.unbind(0) == (Composite(n=Composite(c=Unbounded(5))),) * 2
+    assert [part.keys() for part in parts] == [["a", "n"]] * 2
+    raises(KeyError, "no spec 'z'", spec.__delitem__, "z")
+    raises(ValueError, r"'e' must begin with \(2,\)", spec.set, "e", Unbounded(3))
+    value = np.stack(parts).one() * 9
+    assert [row["a"].tolist() for row in np.stack(parts).project(value)] == [[1], [1, 1]]
+    assert [row["a"].tolist() for row in value] == [[1], [1, 1]]
+
+
+def test_composites_that_do_not_stack() -> None:
     for other, text in (
-        (Bounded(-1, 1, (3,)), "equal specs"),
-        (Bounded(-1, 1, (2,), dtype=np.float64), "equal specs"),
-        (Unbounded(2), "equal specs"),
-        (Composite(a=parts[0]["a"]), "'n' is not in each"),
-        (Composite(a=parts[0]["a"], n=Composite(b=Unbounded(2))), r"^'n': 'b': stack needs equal specs"),
+        (Unbounded(2), "composites of one shape"),
+        (Composite(shape=(2,)), "composites of one shape"),
+        (
+            Composite(n=Composite(b=Unbounded(1, dtype=np.int64))),
+            r"^'n': 'b': stack needs specs of one dtype",
+        ),
     ):
         with pytest.raises(ValueError, match=text):
-            np.stack([parts[0] if isinstance(other, Composite) else parts[0]["a"], other])
+            np.stack([Composite(n=Composite(b=Unbounded(1))), other])
+    raises(ValueError, "composites of one shape", StackedComposite)
+    spec = np.stack([Composite(a=Unbounded(n)) for n in (1, 2)])
+    raises(ValueError, "not reshaped", spec.unsqueeze, 0)
+    raises(NotImplementedError, "cardinality", spec.cardinality)
+    raises(NotImplementedError, "listed", spec.enumerate)
 
 
 def test_equal_specs_are_stacked() -> None:
     spec = np.stack([Composite({"a": Bounded(0, [1, 2])})] * 3)
     assert (spec.shape, spec["a"].shape) == ((3,), (3, 2))
     assert [part["a"] for part in spec.unbind(0)] == [Bounded(0, [1, 2])] * 3
-    with pytest.raises(ValueError, match=r"stack needs equal specs.*got Unbounded.*2,.* and Unbounded.*3,"):
-        np.stack([Unbounded(2), Unbounded(3)])
     assert np.stack([Bounded(-1, 1, (2,))] * 4, 1).space.low.shape == (2, 4)
     for kind in (Categorical, OneHot):
         masked = kind(2, mask=[True, False])
