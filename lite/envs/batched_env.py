@@ -35,8 +35,8 @@ class BatchedEnvBase(EnvBase):
         pin_memory: TorchRL's, without effect.
 
     `env[1:]` and `env[0]` are batches of some of them. Where their entries differ, each row of a TensorDict
-    has those of its environment: `td[0]`, `td.get(key, as_list=True)`. An attribute that only the environments have is a list of those of each; a method of theirs is called in
-    each, and gives a list of results.
+    has those of its environment: `td[0]`, `td.get(key, as_list=True)`. An attribute that only the
+    environments have is a list of those of each; a method of theirs is called in each, and gives a list.
 
     Raises:
         ValueError: `num_workers` is below 1, or there is another number of functions or dicts.
