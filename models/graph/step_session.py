@@ -157,6 +157,7 @@ def open_step(model: bytes, options: Mapping[str, Any]) -> StepSession:
         num_threads=options.get("threads"),
         providers=providers,
         memory_pattern=True,
+        memory_reuse=False,  # steps of sequences have tens of thousands of operators
         spinning=False,  # between two steps NumPy and environments run
         disabled_optimizers=_INEXACT,
     )

@@ -54,6 +54,11 @@ def test_threads_of_steps_do_not_wait_in_loops() -> None:
     assert options.get_session_config_entry("session.intra_op.allow_spinning") == "0"
 
 
+def test_loading_takes_time_linear_in_the_operators() -> None:
+    options = open_step(model(), {"threads": 1}).session.get_session_options()
+    assert (options.enable_mem_pattern, options.enable_mem_reuse) == (True, False)
+
+
 def test_options() -> None:
     raises(ValueError, "num_threads must be at least 1", open_step, model(), {"threads": 0})
     with pytest.raises(ValueError, match="this build of onnxruntime has"):
