@@ -26,7 +26,7 @@ _FORMAT = 1  # of manifests
 _LARGEST_MANIFEST, _LARGEST_LIBRARY, _MOST_LIBRARIES = 1 << 16, 1 << 26, 16
 
 # Letters of numbers in signatures (prebuild/signatures.py) by kind and size.
-_LETTERS = {"b1": "?", "f4": "f", "f8": "d", "i4": "i", "i8": "q", "u8": "Q", "u2": "H"}
+_LETTERS = {"b1": "?", "f4": "f", "f8": "d", "i4": "i", "i8": "q", "u8": "Q", "u2": "H", "u1": "B"}
 
 _DIGEST = 12  # characters
 

@@ -18,7 +18,7 @@ import llvmlite.binding as llvm  # type: ignore[import-untyped]
 from lite.kernels.prebuild.signatures import SIGNATURES, Part, kernel_of, numba_types, parsed
 from lite.kernels.prebuild.targets import TARGETS, Target
 
-_BYTES = {"?": 1, "f": 4, "d": 8, "i": 4, "q": 8, "Q": 8, "H": 2}
+_BYTES = {"?": 1, "f": 4, "d": 8, "i": 4, "q": 8, "Q": 8, "H": 2, "B": 1}
 
 # Numba's reference counts, of arrays that own nothing here.
 _NO_OWNERS = """

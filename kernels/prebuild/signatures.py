@@ -3,8 +3,8 @@ public functions call each of them.
 
 A signature lists the types of the arguments, separated by spaces: "f" is a number, "f[]" an array of one axis
 and "f[,]" one of two, in C order and writable; "-" is None, and parentheses enclose a tuple. The letters are
-NumPy's: ? bool, f float32, d float64, i int32, q int64, Q uint64, H uint16 (float16 and bfloat16 are viewed
-as it). Where a library runs the kernels, any other call runs as plain Python, with a warning.
+NumPy's: ? bool, f float32, d float64, i int32, q int64, Q uint64, B uint8, H uint16 (float16 and bfloat16 are
+viewed as it). Where a library runs the kernels, any other call runs as plain Python, with a warning.
 tests/kernels/prebuild/test_signatures.py calls every function with all types and compares.
 """
 
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 Signatures = dict[str, list[str]]
 _NUMBERS = {
     "?": "boolean", "f": "float32", "d": "float64", "i": "int32", "q": "int64", "Q": "uint64", "H": "uint16",
+    "B": "uint8",
 }  # fmt: skip
 
 
@@ -116,10 +117,15 @@ def _layers() -> Signatures:
     }
 
 
+def _images(x: str) -> Signatures:
+    """Kernels that read bytes or float32."""
+    return {"images.affine": [f"{x}[] f f ? f[]"], "images.grey": [f"{x}[] q f[] {x}[]"]}
+
+
 def _all() -> Signatures:
     families = [
         *map(_returns, "fd"), *map(_updates, "fd"), *map(_logits, "fdH"), *map(_blocks, "fd"),
-        _draws(), _layers(),
+        *map(_images, "Bf"), _draws(), _layers(),
     ]  # fmt: skip
     found: Signatures = {}
     for family in families:

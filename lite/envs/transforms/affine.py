@@ -15,12 +15,10 @@ from lite._arrays.types import HostArray, is_symbolic
 from lite.envs.transforms.base import Keys, Transform, apply_to_composite, as_buffer, unbounded_rewards
 from lite.envs.transforms.spec_changes import map_inputs, map_outputs
 from lite.nn._modules.initial import UninitializedBuffer
+from lite.nn.layers.large_arrays import affine
 from lite.specs.base import TensorSpec
 
 _LARGE = 1 << 20  # numbers that do not stay in the cache between two operations
-_BLOCK = 1 << 16  # numbers that do
-
-Step = tuple[np.ufunc, Any]
 
 
 class _Affine(Transform):
@@ -31,14 +29,16 @@ class _Affine(Transform):
     standard_normal: Any
 
     def _apply_transform(self, obs: Any) -> Any:
-        loc, scale, standard = _numbers(self.__dict__["_buffers"])
-        if not obs.dtype is loc.dtype is scale.dtype:
+        buffers = self.__dict__["_buffers"]
+        loc, scale, standard = buffers["loc"], buffers["scale"], buffers["standard_normal"]
+        plain = type(loc) is type(standard) is np.ndarray
+        if not (plain and obs.dtype is loc.dtype is scale.dtype):
+            loc, scale, standard = _numbers(buffers)
             obs, loc, scale = in_common_dtype(obs, loc, scale)
-        one = type(standard) is bool
-        if one and obs.size >= _LARGE and type(obs) is np.ndarray and obs.dtype.kind == "f":
-            if standard:
-                return _by_rows(obs, (np.subtract, loc), (np.divide, scale))
-            return _by_rows(obs, (np.multiply, scale), (np.add, loc))
+        if plain and obs.size < _LARGE:  # here, as three calls take a tenth of the time of a small one
+            return (obs - loc) / scale if standard else obs * scale + loc
+        if plain and type(obs) is np.ndarray and obs.dtype.kind == "f":
+            return affine(obs, loc, scale, bool(standard))
         return _scaled(obs, loc, scale, standard)
 
     def _inv_apply_transform(self, state: Any) -> Any:
@@ -277,16 +277,3 @@ def in_common_dtype(value: Any, *buffers: Any) -> tuple[Any, ...]:
         dtype = wide[0] if wide else np.dtype(get_default_dtype())
     dtype = np.result_type(dtype, *wide) if wide else dtype
     return tuple(array.astype(dtype, copy=False) for array in (value, *buffers))
-
-
-def _by_rows(x: Any, first: Step, second: Step) -> Any:
-    """Two operations on some rows at a time, which stay in the cache: 0.8 of the time for large images."""
-    (one, a), (other, b) = first, second
-    if np.broadcast(x, a, b).shape != x.shape or max(a.ndim, b.ndim) == x.ndim:
-        return other(one(x, a), b)
-    out = np.empty_like(x)
-    count = max(1, _BLOCK * len(x) // x.size)
-    for i in range(0, len(x), count):
-        rows = out[i : i + count]
-        other(one(x[i : i + count], a, out=rows), b, out=rows)
-    return out

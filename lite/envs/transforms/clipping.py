@@ -21,6 +21,8 @@ from lite.envs.transforms.base import (
 from lite.specs.arrays import Bounded
 from lite.specs.base import TensorSpec
 
+_MANY = 1 << 12  # numbers: np.clip takes 2 us more, and then a quarter (of images an eighth) of the time
+
 
 class RewardClipping(Transform):
     """Clips rewards to an interval.
@@ -222,6 +224,8 @@ def _clipped(value: Any, low: Any, high: Any) -> Any:
         value = value.astype(floats[0]) if floats else value
     if type(low) is type(high) is np.ndarray:
         low, high = numbers(value.dtype, low.item(), high.item())
+        if type(value) is np.ndarray and value.size > _MANY:
+            return np.clip(value, low, high)
     else:  # one is None, or both are of a graph
         low, high = (numbers(value.dtype, x.item())[0] if type(x) is np.ndarray else x for x in (low, high))
     value = value if low is None else np.maximum(value, low)

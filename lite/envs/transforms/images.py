@@ -13,6 +13,7 @@ from lite._arrays.dtypes import as_dtype, is_floating
 from lite._arrays.public import belong_to
 from lite.envs.transforms.base import Keys, ObservationTransform
 from lite.envs.transforms.spec_changes import map_outputs
+from lite.nn.layers.large_arrays import images_for
 
 _LUMA = (0.2989, 0.587, 0.114)  # of red, green and blue
 
@@ -80,7 +81,8 @@ class ToTensorImage(ImageTransform):
             obs = np.moveaxis(obs, -1, -3)
         if self.from_int or (self.from_int is None and not floating):
             dtype = obs.dtype if floating else get_default_dtype()
-            obs = np.divide(obs, dtype.type(255), dtype=dtype)
+            images = images_for(obs, dtype)
+            obs = images.affine(obs, 0, 255, True) if images else np.divide(obs, dtype.type(255), dtype=dtype)
         obs = obs.astype(self.dtype, copy=False)
         return obs[None] if self.unsqueeze and obs.ndim == 3 else obs
 
@@ -109,8 +111,11 @@ class GrayScale(ImageTransform):
     def _apply_transform(self, obs: Any) -> Any:
         if obs.ndim < 3 or obs.shape[-3] != 3:
             raise TypeError(f"images must be of shape (..., 3, W, H), got {tuple(obs.shape)}.")
-        kind = obs.dtype.type if is_floating(obs.dtype) else get_default_dtype().type
-        red, green, blue = (obs[..., i, :, :] * kind(part) for i, part in enumerate(_LUMA))
+        dtype = obs.dtype if is_floating(obs.dtype) else get_default_dtype()
+        images = images_for(obs, dtype)
+        if images:
+            return images.grey(obs, _LUMA)[..., None, :, :]
+        red, green, blue = (obs[..., i, :, :] * dtype.type(part) for i, part in enumerate(_LUMA))
         return (red + green + blue).astype(obs.dtype, copy=False)[..., None, :, :]
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lite._arrays import formulas
 from lite._arrays.dtypes import float_dtypes
@@ -20,6 +21,8 @@ _FLOAT = np.dtype(np.float32)
 LARGE = 1 << 14  # numbers; calls with fewer are too short to be worth loading Numba
 READY = 1 << 6  # numbers, where nothing has to be loaded: from 0.4 (GELU) to 0.8 (softmax) of NumPy's time
 _MUCH = 1 << 24  # multiplications, likewise: a millisecond of NumPy's
+_MANY = 1 << 18  # numbers of images: a batch, as single ones take NumPy less than a tenth of a millisecond
+_BLOCK = 1 << 16  # numbers that stay in the cache between two operations
 _SOME = 1 << 14  # where nothing has to be loaded: half of NumPy's time
 
 
@@ -45,6 +48,16 @@ def convolutions_for(work: int, *arrays: Any) -> Any:
         return None
     much = work >= _MUCH or (work >= _SOME and _is_ready())
     return _kernels("networks.convolution") if much else None
+
+
+def images_for(x: Any, dtype: Any) -> Any:
+    """The compiled transforms of images, or None where NumPy is to compute.
+
+    They take many bytes or numbers of float32, and compute in float32, which must be `dtype`: in 0.1 (grey
+    images of bytes) to 0.6 (a scale and an offset) of NumPy's time, and to the bit as NumPy.
+    """
+    many = type(x) is np.ndarray and x.size >= _MANY and dtype == _FLOAT and x.dtype in (_FLOAT, np.uint8)
+    return _kernels("_images") if many else None
 
 
 def _are_floats(*arrays: Any) -> bool:
@@ -113,6 +126,29 @@ def swiglu(x: Array, y: Array) -> Array | None:
     if layers is None or a.shape != b.shape:
         return None
     return with_vjp(layers.swiglu(a, b), (x, y), lambda g: layers.swiglu_gradients(a, b, g))
+
+
+def affine(x: NDArray[Any], loc: NDArray[Any], scale: NDArray[Any], divide: bool) -> NDArray[Any]:
+    """(x - loc) / scale where `divide`, else x * scale + loc, of many numbers of one floating dtype.
+
+    Compiled for one loc and one scale. With more, NumPy takes some rows at a time, which stay in the cache:
+    0.75 of the time for images with numbers for each colour.
+    """
+    one = loc.size == scale.size == 1 and max(loc.ndim, scale.ndim) <= x.ndim
+    images = images_for(x, x.dtype) if one else None
+    if images is not None:
+        return images.affine(x, loc.item(), scale.item(), divide)
+    if one or np.broadcast(x, loc, scale).shape != x.shape or max(loc.ndim, scale.ndim) == x.ndim:
+        return (x - loc) / scale if divide else x * scale + loc
+    out = np.empty_like(x)
+    count = max(1, _BLOCK * len(x) // x.size)
+    for i in range(0, len(x), count):
+        rows = out[i : i + count]
+        if divide:
+            np.divide(np.subtract(x[i : i + count], loc, out=rows), scale, out=rows)
+        else:
+            np.add(np.multiply(x[i : i + count], scale, out=rows), loc, out=rows)
+    return out
 
 
 def _recorded(

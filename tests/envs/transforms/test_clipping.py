@@ -21,6 +21,16 @@ def test_integers_with_bounds_of_floats():
     assert RewardClipping(-1, 1)(TensorDict(reward=np.array([5])))["reward"].dtype == np.int64
 
 
+def test_many_numbers_are_clipped_as_each_is(rng):
+    x = rng.normal(size=5000)
+    x[0] = np.nan
+    for transform in (ClipTransform(["x"], low=-1, high=0.5), ClipTransform(["x"], low=0)):
+        for value in (x, x.astype(np.float32), (9 * x[1:]).astype(np.int64)):
+            out = transform(TensorDict(x=value))["x"]
+            parts = [transform(TensorDict(x=part))["x"] for part in np.split(value, [2500])]
+            np.testing.assert_array_equal(out, np.concatenate(parts), strict=True)
+
+
 def test_inputs_are_clipped_too():
     clip = ClipTransform(in_keys_inv=["a"], high=1.0)
     np.testing.assert_array_equal(clip.inv(TensorDict(a=np.array([0.0, 3.0])))["a"], [0, 1])

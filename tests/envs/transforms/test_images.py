@@ -31,6 +31,17 @@ def test_grey_is_cut_and_not_rounded():
         applied(GrayScale())
 
 
+@pytest.mark.compiled
+def test_many_images_give_what_each_gives(rng):
+    images = rng.integers(0, 256, (40, 3, 60, 50)).astype(np.uint8)
+    for transform in (GrayScale(), ToTensorImage(), ToTensorImage(dtype=np.float64)):
+        expected = np.stack([applied(transform, image) for image in images])
+        np.testing.assert_array_equal(applied(transform, images), expected, strict=True)
+    floats = np.moveaxis(images, 1, -1).astype(np.float32)
+    expected = np.stack([applied(ToTensorImage(from_int=True), image) for image in floats])
+    np.testing.assert_array_equal(applied(ToTensorImage(from_int=True), floats), expected, strict=True)
+
+
 def test_crops():
     """As torchvision's `crop` and `center_crop`, by their source: half of an odd rest is rounded to even."""
     for transform, expected in (

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import lite.kernels as k
-from lite.kernels import _layers, _optimizers
+from lite.kernels import _images, _layers, _optimizers
 from lite.kernels.linear_log_probs import LinearLogProbs
 
 Case = tuple[str, Any]
@@ -88,6 +88,10 @@ def _others(rng: np.random.Generator) -> Iterator[Case]:
     x = (4 * rng.normal(size=(37, 111))).astype(np.float32)
     for name in ("gelu", "gelu_by_tanh", "silu"):
         yield name, _layers.pointwise(name, x)
+    for image in (x, rng.integers(0, 256, (37, 111)).astype(np.uint8)):
+        yield f"affine {image.dtype}", [_images.affine(image, 0.3, 0.7, divide) for divide in (True, False)]
+        colours = image.reshape(37, 3, 37, 1), image.reshape(37, 37, 1, 3).transpose(0, 3, 1, 2)
+        yield f"grey {image.dtype}", [_images.grey(y, (0.3, 0.6, 0.1)) for y in colours]
     yield "layer_norm", _layers.layer_norm(x, x[0], x[1], 111, 1e-5)
 
 

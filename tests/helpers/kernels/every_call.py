@@ -5,11 +5,12 @@ from typing import Any
 import numpy as np
 
 import lite.kernels as k
-from lite.kernels import _layers, _optimizers
+from lite.kernels import _images, _layers, _optimizers
 from lite.kernels.cpu import (
     attention,
     convolution,
     flat_rows,
+    images,
     layers,
     linear_log_probs,
     log_softmax,
@@ -38,7 +39,7 @@ ENTRIES: list[tuple[Any, str]] = [
     (recurrent, "lstm"), (recurrent, "lstm_back"),
     (recurrent, "gru"), (recurrent, "gru_back"), (convolution, "convolve"), (convolution, "by_weight"),
     (sum_tree, "update"), (sum_tree, "search"), (optimizers, "adam"), (optimizers, "sgd"),
-    (optimizers, "rmsprop"), (optimizers, "lerp"),
+    (optimizers, "rmsprop"), (optimizers, "lerp"), (images, "affine"), (images, "grey"),
 ]  # fmt: skip
 
 
@@ -106,6 +107,9 @@ def call_everything() -> None:
         _layers.rms_norm_gradients(x, x[0], 3, 1e-5, x, True)
         _layers.swiglu(x, x)
         _layers.swiglu_gradients(x, x, x)
+    for x in (np.zeros((1, 3, 2, 2), np.float32), np.broadcast_to(np.uint8(1), (1, 3, 2, 2))):
+        _images.affine(x, 0.0, 255.0, True)
+        _images.grey(x, (0.5, 0.25, 0.25))
     one = np.zeros((1, 2), np.float32)
     _layers.rotate(one, one[:, :1].copy(), one[:, :1].copy(), 1, 2, False)
     rows = _layers.Rows(one.reshape(-1), 0, 2)

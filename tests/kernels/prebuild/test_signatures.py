@@ -12,6 +12,7 @@ from lite.kernels.prebuild.signatures import SIGNATURES
 
 _LETTERS = {
     "bool": "?", "float32": "f", "float64": "d", "int32": "i", "int64": "q", "uint64": "Q", "uint16": "H",
+    "uint8": "B",
 }  # fmt: skip
 
 

@@ -27,7 +27,7 @@ KERNELS = (
     "multistep_return.sequences", "sum_tree.update", "optimizers.adam", "optimizers.lerp",
     "log_softmax.rows", "log_softmax.log_softmax", "token_log_probs.scores", "linear_log_probs.merge",
     "flat_rows.flat_row", "layers.gelu", "layers.softmax",
-    "layers.layer_norm", "attention.attention", "recurrent.gru", "convolution.convolve",
+    "layers.layer_norm", "images.affine", "attention.attention", "recurrent.gru", "convolution.convolve",
 )  # fmt: skip
 
 ASSEMBLY = """
@@ -62,6 +62,7 @@ LOOPS = {
     "returns5_step": "fmla", "returns11_gain_terms": "fmul", "returns13_lambda_terms": "fmul",
     "multistep_return7_double": "fadd", "thresholds5reach": "fcmge", "thresholds11count_equal": "fcmeq",
     "optimizers.adam": "fsqrt", "optimizers.lerp": "fmla", "layers.gelu": "fmla", "layers.layer_norm": "fmla",
+    "images.affine": "fdiv",
 }  # fmt: skip
 
 

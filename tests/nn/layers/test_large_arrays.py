@@ -12,7 +12,7 @@ from helpers.tiers import standing_for_all
 from lite.kernels.backends import choice
 from lite.kernels.backends.choice import backend
 from lite.nn.layers import large_arrays
-from lite.nn.layers.large_arrays import LARGE, READY, convolutions_for, layers_for
+from lite.nn.layers.large_arrays import LARGE, READY, affine, convolutions_for, images_for, layers_for
 
 compiled = pytest.mark.skipif(backend() != "numba", reason="Numba does not run the kernels")
 x = np.zeros(LARGE, np.float32)
@@ -62,6 +62,27 @@ def test_numba_takes_smaller_ones_where_it_is_asked_for_by_name(found, asked, ex
 )
 def test_others_are_not(arrays):
     assert layers_for(*arrays) is None
+
+
+@pytest.mark.compiled
+@compiled
+def test_which_images_are_taken():
+    many, single = np.zeros((1 << 18,), np.uint8), np.float32
+    for x in (many, many.astype(np.float32)):
+        assert images_for(x, single) is not None
+    for x, dtype in ((many, np.float64), (many.astype(np.int8), single), (many.astype(">f4"), single)):
+        assert images_for(x, dtype) is None
+    assert images_for(many[1:], single) is None
+
+
+@pytest.mark.compiled
+@compiled
+def test_affine_takes_numbers_of_as_many_dimensions(rng):
+    x = rng.random((64, 64, 64), np.float32)
+    for shape in ((), (1,), (1, 1, 1), (64, 1, 1), (1, 1, 1, 1), (2, 1, 1, 1)):
+        loc, scale = np.full(shape, 0.3, np.float32), np.full((), 0.7, np.float32)
+        for divide, expected in ((True, (x - loc) / scale), (False, x * scale + loc)):
+            np.testing.assert_array_equal(affine(x, loc, scale, divide), expected, strict=True)
 
 
 PROGRAM = """
