@@ -435,7 +435,7 @@ class Elementwise(Distribution):
             raise self._lacks(_METHODS[str(formula)])
         parameters = [self.__dict__[name] for name in self._batched]
         dtype = parameters[0].dtype
-        return in_double(chosen, *(as_value(value, dtype) for value in values), *parameters)
+        return in_double(chosen, *[as_value(value, dtype) for value in values], *parameters)
 
     def log_prob(self, value: Numbers) -> Array:
         """Logarithm of the density of each number; -inf outside the support."""

@@ -34,6 +34,8 @@ _MODES = {"zeros": None, "reflect": "reflect", "replicate": "edge", "circular": 
 # Entries of the matrix of patches in a block, which fits a core's cache for every batch size.
 _BLOCK = 1 << 18
 
+Fit = tuple[Sizes, Sizes, Sizes]  # the padding before and after, and the padded sizes
+
 
 class Transposition(NamedTuple):
     """How the windows of a transposed convolution lie.
@@ -141,15 +143,15 @@ class _Convolution(Module):
         x, weight = input if input.ndim == dims + 2 else input[None], weight.astype(compute, copy=False)
         if is_recorded(x, weight, bias) or (compute == np.float32 and is_in_graph(x, weight, bias)):
             out = self._recorded(x, weight, bias)
-        elif (compiled := self._compiled(x, weight, bias)) is not None:
+        elif (compiled := self._compiled(x, weight, bias, fit := self._fitting(x, weight))) is not None:
             out = compiled.values(x, weight, bias)
         else:
-            out = self._convolve(x, weight)
+            out = self._convolve(x, weight, fit)
             if bias is not None:
                 out = accumulate(out, bias.reshape(-1, *(1,) * dims))
         return (out if input.ndim == dims + 2 else out[0]).astype(result, copy=False)
 
-    def _fitting(self, x: Array, weight: Array) -> tuple[Sizes, Sizes, Sizes]:
+    def _fitting(self, x: Array, weight: Array) -> Fit:
         """The padding before and after each dimension, and the padded sizes.
 
         Raises:
@@ -162,12 +164,12 @@ class _Convolution(Module):
             raise RuntimeError(f"the window, {extents}, must fit into the input, got {inner} with padding")
         return before, after, inner
 
-    def _compiled(self, x: Array, weight: Array, bias: Any) -> Any:
+    def _compiled(self, x: Array, weight: Array, bias: Any, fit: Fit) -> Any:
         """The compiled convolution if it is faster; a kernel of one entry is a matrix product."""
         kernel = weight.shape[2:]
         if len(kernel) > 2 or math.prod(kernel) == 1:
             return None
-        before, after, inner = self._fitting(x, weight)
+        before, after, inner = fit
         windows = math.prod(n // s for n, s in zip(inner, self.stride, strict=True))
         # A number of a patch takes as long to copy as eight multiplications: nearly all, with many groups.
         of_window = weight.size + 8 * x.shape[1] * math.prod(kernel)
@@ -175,10 +177,10 @@ class _Convolution(Module):
         how = self.stride, self.dilation, before, after, self.groups
         return None if kernels is None else kernels.Convolution(*how)
 
-    def _convolve(self, x: Array, weight: Array) -> Array:
+    def _convolve(self, x: Array, weight: Array, fit: Fit) -> Array:
         kernel, stride = tuple(weight.shape[2:]), self.stride
         extents = span(kernel, self.dilation)
-        before, after, inner = self._fitting(x, weight)
+        before, after, inner = fit
         out = tuple((n - e) // s + 1 for n, e, s in zip(inner, extents, stride, strict=True))
         reach = tuple(slice((n - 1) * s + e) for n, s, e in zip(out, stride, extents, strict=True))
         channels, count = x.shape[1], x.shape[0]
@@ -219,15 +221,16 @@ class _Convolution(Module):
         a, w = value_of(x), value_of(weight)
         if is_in_graph(a, w, bias):
             return self._operator(x, weight, bias)
-        compiled = self._compiled(a, w, value_of(bias))
+        fit = self._fitting(a, w)
+        compiled = self._compiled(a, w, value_of(bias), fit)
         if compiled is not None:
             result = compiled.values(a, w, value_of(bias))
         else:
-            result = self._convolve(a, w)
+            result = self._convolve(a, w, fit)
             if bias is not None:
                 result += value_of(bias).reshape(-1, *(1,) * self._dims)
         count, out, kernel, groups = a.shape[0], result.shape[2:], tuple(w.shape[2:]), self.groups
-        before, after, sizes = self._fitting(a, w)
+        before, after, sizes = fit
         inside: Any = (..., *(slice(b, n - e) for b, n, e in zip(before, sizes, after, strict=True)))
         slices = offset_slices(out, kernel, self.stride, self.dilation)
         matrix = w.reshape(groups, w.shape[0] // groups, -1)
@@ -302,8 +305,10 @@ class _Convolution(Module):
         if min(before) < 0:
             raise RuntimeError(f"padding must not be negative, got {before}")
         mode = _MODES[self.padding_mode]
+        if mode is None:
+            return before, after
         for size, b, a in zip(inner, before, after, strict=True):
-            limit = {None: max(a, b), "reflect": size - 1, "wrap": size}.get(mode, max(a, b) if size else 0)
+            limit = {"reflect": size - 1, "wrap": size}.get(mode, max(a, b) if size else 0)
             if max(a, b) > limit:
                 raise RuntimeError(
                     f"padding_mode={self.padding_mode!r} pads a dimension of {size} by at most {limit}, "

@@ -205,7 +205,7 @@ class Pareto(Elementwise):
     @staticmethod
     def _log_density(x: Array, scale: Array, alpha: Array) -> Array:
         out = np.log(alpha) + alpha * np.log(scale) - (alpha + 1) * np.log(x)
-        return np.where(x < scale, -np.inf, out)
+        return replaced(x < scale, -np.inf, out)
 
     @staticmethod
     def _probability(x: Array, scale: Array, alpha: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.formulas import erf, normal_cdf, normal_quantile
+from lite._arrays.special import replaced
 from lite._arrays.types import Array
 from lite._transforms.grad.tape import is_traced, unbroadcast, value_of, with_node
 from lite.nn._modules.initial import Rng
@@ -161,7 +162,7 @@ class HalfNormal(Elementwise):
     @staticmethod
     def _log_density(x: Array, scale: Array) -> Array:
         z = x / scale
-        return np.where(x < 0, -np.inf, -0.5 * z * z - np.log(scale) + (LOG_2 - HALF_LOG_2PI))
+        return replaced(x < 0, -np.inf, -0.5 * z * z - np.log(scale) + (LOG_2 - HALF_LOG_2PI))
 
     @staticmethod
     def _probability(x: Array, scale: Array) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lite._arrays.dtypes import is_floating
 from lite._arrays.formulas import sigmoid, softplus
-from lite._arrays.special import log_beta, xlog1py
+from lite._arrays.special import log_beta, replaced, xlog1py
 from lite._arrays.types import Array, as_array, computed
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.distribution import (
@@ -130,7 +130,7 @@ class Geometric(ProbsOrLogits):
         """Logarithm of the probability of counts; -inf for other numbers."""
 
         def probability(k: Array, p: Array) -> Array:
-            return np.where(fails(k), -np.inf, xlog1py(k, -p) + np.log(p))
+            return replaced(fails(k), -np.inf, xlog1py(k, -p) + np.log(p))
 
         return in_double(probability, as_value(value, self.probs.dtype), self.probs)
 
