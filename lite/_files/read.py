@@ -356,7 +356,7 @@ def fill(out: Any, found: Any) -> Any:
 
 def _check(target: Any, source: Any) -> None:
     ours, theirs = target._parts(), source._parts()
-    if ours is not None and theirs is not None and len(ours[0]) != len(theirs[0]):
+    if ours is not None and theirs is not None and ours[1] == theirs[1] and len(ours[0]) != len(theirs[0]):
         raise ValueError(f"cannot load {len(theirs[0])} stacked tensordicts into a stack of {len(ours[0])}.")
     size = target.batch_size
     if source.batch_size[: len(size)] != size:
@@ -368,7 +368,7 @@ def _check(target: Any, source: Any) -> None:
 def _replace(target: Any, source: Any) -> None:
     ours, theirs = target._parts(), source._parts()
     if ours is not None and theirs is not None:
-        for mine, its in zip(ours[0], theirs[0], strict=True):
+        for mine, its in zip(ours[0], source.unbind(ours[1]), strict=True):
             _replace(mine, its)
     else:
         for key in list(target._keys()):

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
 
-from lite import TensorClass, TensorDict, lazy_stack
+from lite import LazyStackedTensorDict, TensorClass, TensorDict
 from lite.models import History
 
 
@@ -54,31 +53,18 @@ def test_subpath_and_out(tmp_path):
     assert list(other.keys()) == ["stale"]
 
 
-def test_names_are_where_tensordict_has_them(tmp_path):
-    """The members are those that tensordict 0.15.3 writes and reads; 0.14 passes over them."""
-    td = TensorDict(
-        {"n": TensorDict({"x": np.ones((2, 3))}, [2, 3], names=["row", "col"])}, [2], names=["row"]
-    )
-    rows = lazy_stack([td, td.clone()], stack_dim_name="batch")
-    TensorDict({"td": td, "rows": rows, "_names": TensorDict(names=["x"], batch_size=[1])}).memmap(tmp_path)
-    for folder, member, value in (
-        ("td", "_names", ["row"]),
-        ("td/n", "_names", ["row", "col"]),
-        ("rows", "stack_dim_name", "batch"),
-    ):
-        assert json.loads((tmp_path / folder / "meta.json").read_text())[member] == value
-    found = TensorDict.load_memmap(tmp_path)
-    assert found["td"].names == ["row"]
-    assert found["td", "n"].names == ["row", "col"]
-    assert found["rows"].names == ["batch", "row"]
-    assert found["_names"].names == ["x"]
-    for folder, member in (("td", "_names"), ("rows", "stack_dim_name")):
-        meta = tmp_path / folder / "meta.json"
-        kept = meta.read_text()
-        for wrong in ([3], [{}], ["row", "col"]):
-            meta.write_text(json.dumps(json.loads(kept) | {member: wrong}))
-            raises(ValueError, "damaged or foreign", TensorDict.load_memmap, tmp_path)
-        meta.write_text(kept)
+def test_a_stack_is_loaded_in_its_place(tmp_path: Path) -> None:
+    def stack(parts: np.ndarray, dim: int) -> LazyStackedTensorDict:
+        return LazyStackedTensorDict(*[TensorDict(a=part, batch_size=[2]) for part in parts], stack_dim=dim)
+
+    saved = stack(np.arange(4).reshape(2, 2), 1)
+    saved.memmap(tmp_path)
+    for out in (stack(np.zeros((2, 2)), 0), stack(np.zeros((2, 2)), 1), TensorDict(a=np.zeros((2, 2)))):
+        assert out.load_memmap_(tmp_path)["a"].tolist() == saved["a"].tolist() == [[0, 2], [1, 3]]
+    kept = stack(np.ones((3, 2)), 1)
+    raises(ValueError, "2 stacked tensordicts into a stack of 3", kept.load_memmap_, tmp_path)
+    raises(RuntimeError, "batch dimension mismatch", stack(np.ones((3, 2)), 0).load_memmap_, tmp_path)
+    assert (kept["a"] == 1).all()
 
 
 @each_case("module", ["lite.models.history", "lite.models.text.history", "lite.models"])

@@ -93,6 +93,19 @@ def test_beams_beside_other_prompts() -> None:
         assert_same_responses(together[2 * i : 2 * i + 2], alone)
 
 
+def test_a_search_that_has_enough_ends() -> None:
+    """At once, where no beam is better now, or where none can become so up to the longest response."""
+    for probs, early, runs in (
+        ([0.35, 0.4, 0.25], True, 1),
+        ([0.35, 0.4, 0.25], False, 5),
+        ([0.6, 0.3, 0.1], False, 1),
+        ([0.6, 0.3, 0.1], "never", 4),
+    ):
+        model = TableModel(np.log(np.array([probs], np.float32)))
+        generate(model, [PROMPT], of(num_beams=2, eos_token_id=0, early_stopping=early))
+        assert len(model.runs) == runs, (probs, early)
+
+
 # -- beams that are drawn ------------------------------------------------------------------------
 
 DRAWN: dict[str, Any] = {"do_sample": True, "temperature": 1.3, "top_k": 7, "eos_token_id": 0}

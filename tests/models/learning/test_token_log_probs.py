@@ -13,6 +13,7 @@ from helpers.tiers import standing_for_all
 import lite
 from lite import TensorDict, value_and_grad
 from lite.models import OnnxDecoder, score
+from lite.models.learning import token_log_probs
 from lite.models.learning.token_log_probs import TokenLogProbs, token_log_probs_of
 
 LENGTHS = (9, 4, 1, 20, 9)
@@ -118,3 +119,18 @@ def test_runs_that_are_computed_again_give_the_same_gradients() -> None:
     for name, gradient in found[0].items():
         for again in found[1:]:
             np.testing.assert_allclose(again[name], gradient, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+def test_logits_that_no_known_product_gives_have_the_same_log_probs(monkeypatch: pytest.MonkeyPatch) -> None:
+    decoder = open_model("optimum-llama")
+    rows = rows_for(decoder)
+    supports = [
+        (2 * np.arange(len(row) + 1), np.stack([row, (row + 3) % decoder.vocab_size], 1).ravel()) for row in rows
+    ]
+    module = module_of(decoder)
+    monkeypatch.setattr(token_log_probs, "find_output_layer", lambda *_: None)
+    whole = module_of(decoder)
+    for given in ((None, WARMTH), (None, WARMTH, supports)):
+        (found, places), (wanted, _) = whole(rows, *given), module(rows, *given)
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+        assert (found[np.concatenate([place[1:] for place in places])] < 0).all()

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case, raises
 
-from lite import nn
+from lite import TensorDict, grad, nn
 from lite.nn.layers import large_arrays as _compiled
 from lite.nn.layers.large_arrays import LARGE
 
@@ -38,13 +38,36 @@ def test_compiled_layer_norm(rng, shape, options, batch, monkeypatch):
     np.testing.assert_allclose(norm(x), expected, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("affine", [True, False])
+def test_compiled_rms_norm_and_its_gradients(rng, affine, monkeypatch):
+    norm = nn.RMSNorm((4, 16), 1e-2, elementwise_affine=affine)
+    params = TensorDict.from_module(norm).data.apply(lambda a: a * rng.normal(size=a.shape).astype(a.dtype))
+    x, weights = rng.normal(size=(2, LARGE // 64, 4, 16)).astype(np.float32)
+
+    def loss(x, params):
+        with params.to_module(norm):
+            return np.sum(norm(x) * weights)
+
+    def found():
+        of_x, *of_params = grad(loss, argnums=(0, 1) if affine else (0,))(x, params)
+        with params.to_module(norm):
+            return [norm(x), of_x, *[of["weight"] for of in of_params]]
+
+    compiled = found()
+    monkeypatch.setattr(_compiled, "_kernels", lambda name: None)
+    for one, other in zip(compiled, found(), strict=True):
+        assert one.dtype == np.float32
+        np.testing.assert_allclose(one, other, rtol=1e-3, atol=1e-4)
+    wide = x.astype(np.float64)
+    expected = wide / np.sqrt((wide**2).mean((1, 2), keepdims=True) + 1e-2)
+    np.testing.assert_allclose(compiled[0], expected * params["weight"] if affine else expected, rtol=1e-4)
+
+
 def test_stacked_weights_are_left_to_numpy(rng):
     norm = layer(rng, 4)
     x = rng.normal(size=(2, LARGE, 4)).astype(np.float32)
     plain = (norm(x) - norm.bias.data) / norm.weight.data
     weights, biases = rng.normal(size=(2, 2, 1, 4)).astype(np.float32)
-    from lite import TensorDict
-
     with TensorDict(weight=weights, bias=biases).to_module(norm):
         np.testing.assert_allclose(norm(x), plain * weights + biases, rtol=1e-3, atol=1e-4)
 
