@@ -99,6 +99,12 @@ def test_splits(pieces):
     raises(ValueError, "equal", lambda: np.split(td, 3))
 
 
+def test_reshape_copies_if_asked():
+    td = source()
+    for copy in (None, False, True):
+        assert np.shares_memory(np.reshape(td, (2, -1), copy=copy)["a"], td["a"]) is (copy is not True)
+
+
 def test_errors():
     td = source()
     for action in (lambda: np.squeeze(td, 0), lambda: np.reshape(td, (3, 4), order="F")):

@@ -113,13 +113,13 @@ def _compare(
 def to_module(
     source: Any,
     module: Any,
-    inplace: bool | None = None,
-    return_swap: bool = True,
-    swap_dest: Any = None,
-    use_state_dict: bool = False,
-    preserve: bool | None = True,
+    inplace: bool | None,
+    return_swap: bool,
+    swap_dest: Any,
+    use_state_dict: bool,
+    preserve: bool | None,
 ) -> Any:
-    """See `TensorDict.to_module`."""
+    """See `TensorDict.to_module`, which has the defaults."""
     if not isinstance(module, Module):
         raise TypeError(f"module must be a Module, got {class_name(module)}.")
     if use_state_dict and inplace is not None:

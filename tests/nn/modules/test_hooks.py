@@ -1,6 +1,6 @@
 """Hooks: order, what they may return, failures, handles."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -147,6 +147,30 @@ def test_they_run_in_functions_that_are_differentiated() -> None:
     assert count == [1]
     np.testing.assert_array_equal(grads["0", "weight"], 0)
     assert np.abs(grads["2", "weight"]).min() > 0
+
+
+def test_outputs_in_a_tuple_have_a_gradient_each() -> None:
+    class Pair(NamedTuple):
+        y: Any
+        count: int
+        z: Any
+
+    class Two(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return kind((x * 2, 7, x * 3))
+
+    for kind, weight in ((tuple, 5), (Pair._make, 5), (tuple, 0)):
+        module, first, seen = Two(), nn.Linear(3, 3), []
+        module.register_full_backward_hook(lambda m, inputs, outputs: seen.append((*inputs, *outputs)))
+        with lite.enable_grad():
+            out = module(first(X))
+            assert type(out) is (tuple if kind is tuple else Pair)
+            (out[0].sum() + ((out[2] * 5).sum() if weight else 0)).backward()
+        [(of_input, of_y, of_count, of_z)] = seen
+        np.testing.assert_array_equal(of_input, np.full((5, 3), 2 + 3 * weight))
+        np.testing.assert_array_equal(of_y, np.ones((5, 3)))
+        assert of_count is None
+        np.testing.assert_array_equal(of_z, np.full((5, 3), weight) if weight else None)
 
 
 def test_outputs_of_another_kind_have_no_hooks() -> None:
