@@ -125,7 +125,8 @@ def test_logits_that_no_known_product_gives_have_the_same_log_probs(monkeypatch:
     decoder = open_model("optimum-llama")
     rows = rows_for(decoder)
     supports = [
-        (2 * np.arange(len(row) + 1), np.stack([row, (row + 3) % decoder.vocab_size], 1).ravel()) for row in rows
+        (2 * np.arange(len(row) + 1), np.stack([row, (row + 3) % decoder.vocab_size], 1).ravel())
+        for row in rows
     ]
     module = module_of(decoder)
     monkeypatch.setattr(token_log_probs, "find_output_layer", lambda *_: None)

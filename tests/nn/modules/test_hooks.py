@@ -159,14 +159,15 @@ def test_outputs_in_a_tuple_have_a_gradient_each() -> None:
         def forward(self, x: Any) -> Any:
             return kind((x * 2, 7, x * 3))
 
+    seen: list[Any] = []
     for kind, weight in ((tuple, 5), (Pair._make, 5), (tuple, 0)):
-        module, first, seen = Two(), nn.Linear(3, 3), []
+        module, first = Two(), nn.Linear(3, 3)
         module.register_full_backward_hook(lambda m, inputs, outputs: seen.append((*inputs, *outputs)))
         with lite.enable_grad():
             out = module(first(X))
             assert type(out) is (tuple if kind is tuple else Pair)
             (out[0].sum() + ((out[2] * 5).sum() if weight else 0)).backward()
-        [(of_input, of_y, of_count, of_z)] = seen
+        of_input, of_y, of_count, of_z = seen.pop()
         np.testing.assert_array_equal(of_input, np.full((5, 3), 2 + 3 * weight))
         np.testing.assert_array_equal(of_y, np.ones((5, 3)))
         assert of_count is None
