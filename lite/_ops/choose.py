@@ -20,13 +20,13 @@ from lite._arrays.types import (
     is_array,
 )
 from lite._ops.elementwise import choose
-from lite._ops.operands import Node, with_equal_dims
+from lite._ops.operands import Const, Node, with_equal_dims
 from lite._ops.out import write_out
 from lite._ops.pointwise import run
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
-from lite._tree.protocol import Container, T
+from lite._tree.protocol import Container, T, class_registry, item_shape
 from lite._tree.walks import leaves
 
 
@@ -72,10 +72,13 @@ def where(
     if mask.ndim < len(size):
         mask = mask.reshape(mask.shape + (1,) * (len(size) - mask.ndim))
     fn = choose if node is None or type(pad) not in NUMBERS else partial(_choose_or_pad, pad)
-    result = run(td, "where", fn, other, mask, default=pad, objects=_choose_objects)
+    whole = partial(_choose_rows, pad)
+    result = run(td, "where", fn, other, mask, default=pad, objects=_choose_objects, whole=whole)
     if out is None:
         return result
     if update_batch_size:
+        if out is td and not out._locked:
+            _remove_resized(out, result)
         return out.update(result, update_batch_size=True)
     return write_out(out, result, "where", locked=False)
 
@@ -164,6 +167,78 @@ def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
         return entry._shallow_copy()
     return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
+
+
+def _choose_rows(pad: Any, td: Any, operands: Sequence[Any]) -> Any:
+    """Rows of two sides whose lengths differ, each of which is that of one side; None for other nodes."""
+    node, mask = operands
+    if not isinstance(node, Node):
+        return None
+    other: Any = node.td
+    if type(mask) is Const and type(mask.value) is np.bool_:  # which `Rows.parts` makes: the mask of one row
+        return _choose_row(pad, td, other, mask.value) if _have_other_lengths(td, other) else None
+    mine, theirs = td._parts(), other._parts()
+    if mine is not None:
+        return None
+    if theirs is not None:
+        differ = any(-1 in (item_shape(other, key) or ()) for key in other._keys())
+    else:  # arrays are broadcast, objects are not
+        differ = td.ndim == other.ndim and td.batch_size != other.batch_size and _has_objects(td)
+    if not differ:
+        return None
+    dim = 0 if theirs is None else theirs[1]
+    rows, others = td.unbind(dim), other.unbind(dim)
+    chosen = []
+    for row, part, own in zip(rows, others, mask.parts(len(rows), dim), strict=True):
+        found = _choose_rows(pad, row, (Node(part), own))
+        chosen.append(where(row, own.leaf("", row), part, pad=pad) if found is None else found)
+    return class_registry.lazy(*chosen, stack_dim=dim)
+
+
+def _choose_row(pad: Any, td: Any, other: Any, mine: np.bool_) -> Any:
+    """A copy of one side, with `pad` for the arrays that only the other has."""
+    chosen, rest = (td, other) if mine else (other, td)
+    known = set(chosen.keys(True, True))
+    missing = [key for key in rest.keys(True, True) if key not in known]
+    if missing and pad is None:
+        raise KeyError(f"the keys {missing} are missing on one side.")
+    out = chosen._clone(True)
+    if missing:
+        out.update(rest.select(*missing)._map_leaves(lambda leaf: np.full_like(leaf, pad)))
+    return out
+
+
+def _remove_resized(out: Any, result: Any) -> None:
+    """Remove the nodes that have another size in the result, so that they are replaced as they are."""
+    mine, theirs = out._parts(), result._parts()
+    if mine is not None and theirs is not None:
+        for part, row in zip(mine[0], theirs[0], strict=True):
+            _remove_resized(part, row)
+        return
+    for key in list(out._keys()):
+        nodes = [side._as_node(side._peek_entry(key)) for side in (out, result)]
+        if None in nodes:
+            continue
+        if nodes[0].batch_size == nodes[1].batch_size and -1 not in nodes[0].batch_size:
+            _remove_resized(*nodes)
+        else:
+            out._remove(key)
+
+
+def _has_objects(td: Any) -> bool:
+    return any(isinstance(entry, NonTensorBase) for _, entry in td._items(True))
+
+
+def _have_other_lengths(td: Any, other: Any) -> bool:
+    """Whether entries of two rows have as many dimensions, and others sizes."""
+    sizes = [(item_shape(td, key), item_shape(other, key)) for key in td._keys()]
+    if any(b is not None and a is not None and a != b and len(a) == len(b) for a, b in sizes):
+        return True
+    for key in td._keys():
+        nodes = [side._as_node(side._peek_entry(key)) for side in (td, other)]
+        if None not in nodes and _have_other_lengths(*nodes):
+            return True
+    return False
 
 
 def isin(input: Any, reference: Any, key: NestedKey, dim: int = 0) -> Array:

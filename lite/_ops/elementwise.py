@@ -42,6 +42,8 @@ COMPARISONS = frozenset({np.equal, np.not_equal, np.less, np.less_equal, np.grea
 
 # fn(container, key, non-tensor entry, operands) returns the entry of the result
 Objects = Callable[[Container, str, Any, Sequence[Any]], Any]
+# whole(node, operands) returns what the node becomes; None to compute it by entry
+Whole = Callable[[Any, Sequence[Any]], Any]
 
 
 def elementwise(
@@ -50,6 +52,7 @@ def elementwise(
     others: Sequence[Any],
     default: object = MISSING,
     objects: Objects | None = None,
+    whole: Whole | None = None,
 ) -> Any:
     """`fn(leaf, *values of the others)` for every leaf; NotImplemented if an operand is foreign.
 
@@ -62,6 +65,7 @@ def elementwise(
         others: numbers, arrays (against the batch size), TensorDicts and mappings (by key).
         default: value of leaves that one side lacks; "intersection" leaves them out.
         objects: computes the results for non-tensor entries, which are kept by default.
+        whole: gives the results of nodes that are not computed by entry; see `zip_tree`.
 
     Raises:
         KeyError: key sets differ and there is no default.
@@ -87,8 +91,7 @@ def elementwise(
             shown = any(map(is_wrapped, values))  # arguments whose results must be unwrapped
             out = same._map_leaves((lambda leaf: unwrap(bound(leaf))) if shown else bound)
         else:
-            run = _Run(fn, default, objects, compare)
-            out = zip_tree(same, resolved, run.leaf, run.payload, run.check, run.finish)
+            out = _Run(fn, default, objects, compare, whole).zip(same, resolved)
         locks = same is td and td.is_locked
     if compare:
         if out._names is not None:
@@ -318,6 +321,12 @@ class _Run:
     default: Any
     objects: Objects | None
     compare: bool = False
+    whole: Whole | None = None
+
+    def zip(self, td: Container, operands: Sequence[Any]) -> Any:
+        """The tree that the operation makes of a tree and its operands."""
+        whole = {} if self.whole is None else {"whole": self.whole}
+        return zip_tree(td, operands, self.leaf, self.payload, self.check, self.finish, **whole)
 
     def check(self, td: Container, operands: Sequence[Any]) -> None:
         """Raise KeyError if the keys of a TensorDict operand differ and there is no default."""
@@ -387,9 +396,7 @@ class _Run:
                 node = td._as_node(entry)
                 if node is not None:
                     children = [o.child(key) for o in operands]
-                    entries[key] = zip_tree(
-                        node.empty(), children, self.leaf, self.payload, self.check, self.finish
-                    )
+                    entries[key] = self.zip(node.empty(), children)
                     continue
                 values = [self.default if (v := o.leaf(key, entry)) is None else v for o in operands]
                 entries[key] = np.asarray(self.fn(self.default, *values))
@@ -457,8 +464,7 @@ def _planned_calls(td: Container, operands: list[Operand]) -> list[tuple[Any, ..
         calls.append(args)
         return args[0]
 
-    run = _Run(note, MISSING, None)
-    met = zip_tree(same, resolved, run.leaf, run.payload, run.check, run.finish)
+    met = _Run(note, MISSING, None).zip(same, resolved)
     for leaf, wide in zip(leaves(td), leaves(met), strict=True):
         if leaf.shape != wide.shape:
             raise RuntimeError(f"an operand with more features does not fit a leaf's shape {leaf.shape}.")

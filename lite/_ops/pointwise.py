@@ -16,7 +16,7 @@ import numpy as np
 from lite._arrays import formulas
 from lite._arrays.formulas import Pointwise, for_bools, swapped
 from lite._arrays.types import as_array, has_namespace
-from lite._ops.elementwise import Objects, elementwise, elementwise_
+from lite._ops.elementwise import Objects, Whole, elementwise, elementwise_
 from lite._ops.operands import Const
 from lite._ops.out import write_out
 from lite._tree.methods import ArgsMethod, SelfMethod, described
@@ -134,11 +134,11 @@ _OPERANDS = """        Args:
 
 def run(
     td: Container, name: str, fn: Pointwise, *others: object, default: object = None,
-    objects: Objects | None = None,
+    objects: Objects | None = None, whole: Whole | None = None,
 ) -> Any:  # fmt: skip
     """The result of a method. Raises TypeError if an operand's type is not supported."""
     wanted = MISSING if default is None else default
-    return _accepted(elementwise(td, fn, others, wanted, objects), name, others)
+    return _accepted(elementwise(td, fn, others, wanted, objects, whole), name, others)
 
 
 def run_(td: Container, name: str, fn: Pointwise, *others: object) -> Any:

@@ -164,6 +164,7 @@ def zip_tree(
     payload: Callable[[Container, str, Any, Sequence[Any]], Any],
     check: Callable[[Container, Sequence[Any]], None],
     finish: Callable[[Container, dict[str, Any], Sequence[Any]], Any],
+    whole: Callable[[Container, Sequence[Any]], Any] = lambda td, others: None,
 ) -> Any:
     """A tree computed from several: `leaf` and `payload` combine the entries of equal keys; unlocked.
 
@@ -174,14 +175,19 @@ def zip_tree(
         payload: the same for non-tensor entries.
         check: called with each container and its counterparts before its entries are visited.
         finish: `finish(container, entries, counterparts)` returns the new container.
+        whole: called with each container, and each stack of them, and its counterparts before all others;
+            what it returns is the new container, unless it is None.
     """
+    found = whole(td, others)
+    if found is not None:
+        return found
     stacked = td._parts()
     if stacked is not None:
         parts, dim = stacked
         columns = [other.parts(len(parts), dim) for other in others]
         return td._from_parts(
             [
-                zip_tree(part, [column[i] for column in columns], leaf, payload, check, finish)
+                zip_tree(part, [column[i] for column in columns], leaf, payload, check, finish, whole)
                 for i, part in enumerate(parts)
             ]
         )
@@ -196,7 +202,7 @@ def zip_tree(
             new = payload(td, key, entry, others)
         else:
             children = [other.child(key) for other in others]
-            node = zip_tree(td._as_node(entry), children, leaf, payload, check, finish)
+            node = zip_tree(td._as_node(entry), children, leaf, payload, check, finish, whole)
             new = td._rewrap(entry, node)
         if new is not None:
             entries[key] = new

@@ -6,6 +6,8 @@ import pytest
 from lite import TensorDict, lazy_stack
 from lite.envs import step_mdp
 from lite.envs.mdp_steps import StepMDP, key_tree
+from lite.models import ChatHistory, History
+from lite.models.text.history import FIELDS
 
 
 def one(value=1.0, nested=True):
@@ -49,6 +51,19 @@ def test_empty_nodes_are_left_out():
     assert sorted(step_mdp(td).keys()) == ["n", "obs", "text"]
     assert sorted(step_mdp(td, keep_other=False).keys()) == ["n", "obs"]
     assert step_mdp(td)["n", "s"] == "b"
+
+
+def test_conversations_of_other_lengths_stay_conversations():
+    turns = [{"role": "user", "content": text} for text in "abc"]
+    now, then = ([turns[:n] for n in lengths] for lengths in ((1, 2), (3, 1)))
+    td, td["next"] = (
+        TensorDict(history=ChatHistory(prompt=History.from_chats(chats), batch_size=[2]), batch_size=[2])
+        for chats in (now, then)
+    )
+    keys = {name: [] for name in KEYS} | {"observation_keys": [("history", "prompt", x) for x in FIELDS]}
+    chats = StepMDP(**keys)(td)["history"].prompt.to_chats()
+    assert [[turn["content"] for turn in chat] for chat in chats] == [["a", "b", "c"], ["a"]]
+    assert chats[0][0]["is_complete"] is True  # no array of flags
 
 
 def test_sorted_keys_say_the_same():

@@ -39,6 +39,64 @@ def test_where_with_missing_keys() -> None:
     raises(ValueError, "NaN", lambda: first.where(mask, second, pad=np.nan))
 
 
+def texts_as_rows(*texts: str, node: bool = True) -> Any:
+    """Rows as long as their texts, as a stack, or in a node of a TensorDict."""
+    each = [
+        TensorDict({"a": np.arange(len(text)), "n": TensorDict({"s": list(text)}, [len(text)])})
+        for text in texts
+    ]
+    stack = lazy_stack(each) if len({*map(len, texts)}) > 1 else lite.stack(each)
+    return TensorDict({"h": stack}, [len(texts)]) if node else stack
+
+
+@each_case(
+    ("mine", "theirs"),
+    [(("ab", "c"), ("d", "efg")), (("ab", "cd"), ("e", "fgh")), (("a", "bcd"), ("ef", "gh"))],
+)
+@each_case("node", [True, False])
+def test_where_of_rows_of_other_lengths_takes_whole_rows(mine, theirs, node) -> None:
+    """A row of one element is not spread over a longer one; either side may be a stack or dense."""
+    for mask in ([True, False], [False, True]):
+        first, second = (texts_as_rows(*texts, node=node) for texts in (mine, theirs))
+        with unchanged(first, second):
+            got = first.where(np.array(mask), second)
+        found = [got["h"] if node else got]
+        if node:  # a TensorDict itself cannot become a stack
+            first.where(np.array(mask), second, out=first, update_batch_size=True, pad=False)
+            found.append(first["h"])
+        for out in found:
+            for row, own, a, b in zip(out.unbind(0), mask, mine, theirs, strict=True):
+                text = a if own else b
+                assert (row["a"].tolist(), row["n", "s"]) == ([*range(len(text))], list(text))
+
+
+def test_where_pads_rows_of_other_lengths() -> None:
+    first, second = (texts_as_rows(*x, node=False) for x in (("ab", "c"), ("d", "efg")))
+    first[1]["b"] = np.arange(4)
+    raises(KeyError, "'b'", first.where, np.array([True, False]), second)
+    got = first.where(np.array([True, False]), second, pad=7)
+    assert (got[1]["a"].tolist(), got[1]["b"].tolist()) == ([0, 1, 2], [7, 7, 7, 7])
+    assert not np.shares_memory(got[0]["a"], first[0]["a"])
+
+
+def test_where_of_objects_takes_whole_rows_of_dense_nodes_and_arrays_are_broadcast() -> None:
+    def node(*rows: str) -> TensorDict:
+        size = [len(rows), len(rows[0])]
+        return TensorDict({"n": TensorDict({"s": [list(row) for row in rows]}, size)}, [len(rows)])
+
+    got = node("ab", "cd").where(np.array([False, True]), node("x", "y"))
+    assert [row["n", "s"] for row in got.unbind(0)] == [["x"], ["c", "d"]]
+    locked = node("ab", "cd").lock_()
+    raises(
+        RuntimeError,
+        "lock",
+        lambda: locked.where([False, True], node("x", "y"), out=locked, update_batch_size=True),
+    )
+    assert locked["n", "s"] == [["a", "b"], ["c", "d"]]
+    wide, thin = (TensorDict({"n": TensorDict({"a": np.ones((2, k))}, [2, k])}, [2]) for k in (3, 1))
+    assert wide.where(np.array([False, True]), thin)["n"].batch_size == (2, 3)
+
+
 def test_masks() -> None:
     td = tree()
     mask = td["i"] % 2 == 0
