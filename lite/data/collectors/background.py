@@ -86,22 +86,27 @@ class BatchIterator(ABC):
         return found
 
 
-class BackgroundCollector(BatchIterator):
-    """Base of collectors that a thread can iterate over."""
+class Background(ABC):
+    """Base of what a thread can iterate over, to fill a replay buffer."""
 
+    replay_buffer: Any
     _thread: threading.Thread | None = None
     _stopped = False
     _failure: BaseException | None = None
-    _follower: tuple[Any, Any] = (None, None)  # a policy, and its copy that acts in the thread
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[Any]:
+        """The batches that are left, one after the other."""
 
     @abstractmethod
     def shutdown(self, timeout: float | None = None) -> None:
-        """Close what steps the environments."""
+        """Close what collects."""
 
     def start(self) -> None:
-        """Collect into the replay buffer from now on, in a thread, until `async_shutdown` or the last frame.
+        """Collect into the replay buffer from now on, in a thread, until `async_shutdown` or the end.
 
-        A policy that is a Module may learn meanwhile: each step is one of its parameters as they are then.
+        Of collectors of steps, a policy that is a Module may learn meanwhile: each step is one of its
+        parameters as they are then. A language model gets weights by `update_policy_weights_`.
 
         Raises:
             RuntimeError: there is no replay buffer.
@@ -124,18 +129,12 @@ class BackgroundCollector(BatchIterator):
             raise RuntimeError("start needs a replay_buffer, which gets what is collected.")
         if not self.is_running():
             self._stopped = False
-            policy = getattr(self, "policy", None)
-            if isinstance(policy, Module):
-                own = {id(x): x for x in (self, *vars(self).values()) if x is not policy}
-                self._follower = policy, _follower(policy, own)
+            self._before_start()
             self._thread = threading.Thread(target=self._collect_all, daemon=True)
             self._thread.start()
 
-    def _acting(self, policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        """The policy; in the thread of `start` the copy of it that acts there."""
-        if threading.current_thread() is self._thread and self._follower[0] is policy:
-            policy = self._follower[1]
-        return policy
+    def _before_start(self) -> None:  # noqa: B027
+        """What `start` prepares for its thread."""
 
     def is_running(self) -> bool:
         """Whether `start` was called, and the thread has not ended."""
@@ -169,6 +168,28 @@ class BackgroundCollector(BatchIterator):
             # At once, as a loop that waits for frames asks for none of it; not where the program ends.
             if threading.main_thread().is_alive():
                 traceback.print_exc()
+
+
+class BackgroundCollector(BatchIterator, Background):
+    """Base of collectors of steps that a thread can iterate over."""
+
+    _follower: tuple[Any, Any] = (None, None)  # a policy, and its copy that acts in the thread
+
+    @abstractmethod
+    def shutdown(self, timeout: float | None = None) -> None:
+        """Close what steps the environments."""
+
+    def _before_start(self) -> None:
+        policy = getattr(self, "policy", None)
+        if isinstance(policy, Module):
+            own = {id(x): x for x in (self, *vars(self).values()) if x is not policy}
+            self._follower = policy, _follower(policy, own)
+
+    def _acting(self, policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The policy; in the thread of `start` the copy of it that acts there."""
+        if threading.current_thread() is self._thread and self._follower[0] is policy:
+            policy = self._follower[1]
+        return policy
 
 
 def _follower(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:

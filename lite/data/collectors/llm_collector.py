@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from lite import NonTensorStack, TensorDict, TensorDictBase, lazy_stack
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
+from lite.data.collectors.background import Background
 from lite.data.collectors.progress import EpisodeRewards, require_total, shown
 from lite.data.collectors.prompts import Prompt, Prompts
 from lite.data.tables.row_seeds import row_seeds
@@ -21,7 +22,7 @@ Policy = Callable[..., Any]
 _OWN = ("next", "collector", "policy_version")
 
 
-class LLMCollector:
+class LLMCollector(Background):
     """Generates responses to prompts by a language model, and yields batches of single turns with rewards.
 
     Names and arguments are those of torchrl's class. Prompts replace the environment: a prompt is a reset, a
@@ -33,7 +34,8 @@ class LLMCollector:
       length limit, of shape (\\*batch, 1);
     - ("collector", "traj_ids") and ("collector", "group_ids"), int64: the numbers of response and prompt.
 
-    `GroupAdvantage` compares the responses to a prompt; `TokenTransitions` makes steps of tokens.
+    `GroupAdvantage` compares the responses to a prompt; `TokenTransitions` makes steps of tokens. With
+    `start`, a thread fills the replay buffer while the caller learns from it.
 
     Args:
         prompts: the path of a file of JSON lines, a list, or any iterable: texts, conversations (lists of
@@ -145,6 +147,9 @@ class LLMCollector:
         batch = self._collect() if self._left() > 0 else None
         return batch if self.replay_buffer is None else None
 
+    def shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
+        """Nothing is to be closed: the policy is the caller's."""
+
     def rollout(self) -> TensorDictBase:
         """One batch, independent of `total_dialog_turns`, which is not written to a replay buffer.
 
@@ -201,6 +206,7 @@ class LLMCollector:
         if self.seed is not None:
             seeds = row_seeds(self.seed, numbers.tolist(), self._shape[0] if self._shape else 1)
             options["seeds"] = seeds.reshape(run)
+        version = self._version  # of the weights that the call begins with
         out = self.policy(td, **options)
         if not isinstance(out, TensorDictBase) or tuple(out.batch_size) != run:
             got = getattr(out, "batch_size", type(out).__name__)
@@ -211,7 +217,7 @@ class LLMCollector:
                 out.set(name, column if own is None else _repeated(column, own, run))
         cut = self.policy.cut_off(out) if hasattr(self.policy, "cut_off") else np.zeros(run, bool)
         out = out.reshape(*shape)
-        self._stamp(out, numbers, np.asarray(cut, bool).reshape(*shape, 1))
+        self._stamp(out, numbers, np.asarray(cut, bool).reshape(*shape, 1), version)
         if self.reward is not None:
             out.set(("next", "reward"), self._rewards(out))
         return out
@@ -226,7 +232,9 @@ class LLMCollector:
             )
         return self.policy.input_of(values)
 
-    def _stamp(self, out: TensorDictBase, numbers: NDArray[np.int64], cut: NDArray[np.bool_]) -> None:
+    def _stamp(
+        self, out: TensorDictBase, numbers: NDArray[np.int64], cut: NDArray[np.bool_], version: int
+    ) -> None:
         shape = tuple(out.batch_size)
         each = self._shape[0] if self._shape else 1
         ends = {"done": np.ones((*shape, 1), bool), "terminated": ~cut, "truncated": cut}
@@ -236,7 +244,7 @@ class LLMCollector:
         out.set(("collector", "traj_ids"), samples.reshape(shape))
         out.set(("collector", "group_ids"), groups.reshape(shape))
         if self.track_policy_version:
-            out.set("policy_version", np.full(shape, self._version, np.int64))
+            out.set("policy_version", np.full(shape, version, np.int64))
 
     def _rewards(self, out: TensorDictBase) -> NDArray[np.float32]:
         assert self.reward is not None

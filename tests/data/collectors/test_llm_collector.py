@@ -212,6 +212,24 @@ def test_a_replay_buffer_is_filled_in_place_of_yielding() -> None:
     assert drawn(buffer.batches) == drawn(make(repeats=2, seed=0))
 
 
+def test_a_thread_fills_the_buffer_until_the_end_or_a_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights that come while responses are written are not those that wrote them."""
+    buffer = Buffer()
+    collector = make(replay_buffer=buffer, seed=0, track_policy_version=True)
+    collector.policy.row = lambda *given: (collector.increment_version(), Echo().row(*given))[1]
+    collector.start()
+    while collector.is_running():
+        pass
+    assert drawn(buffer.batches) == drawn(make(seed=0))
+    assert [batch["policy_version"].tolist() for batch in buffer.batches] == [[0] * 4, [4] * 4]
+    collector.async_shutdown()
+    raises(RuntimeError, "replay_buffer", make().start)
+    failing = make(replay_buffer=buffer, reward=lambda td: np.zeros(3))
+    failing.start()
+    raises(ValueError, "reward must give 4 numbers", failing.async_shutdown)
+    assert "reward must give 4 numbers" in capsys.readouterr().err
+
+
 def test_postproc_and_flat_batches() -> None:
     collector = make(repeats=2, flatten_data=True, postproc=lambda td: td.select("next"))
     for batch in collector:
