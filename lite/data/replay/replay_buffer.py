@@ -664,7 +664,7 @@ class ReplayBuffer:
         Raises:
             NotImplementedError: a `ListStorage`, or elements that are no TensorDicts.
             ValueError: `checksums` of a storage that is written in place.
-            RuntimeError: there is no data yet.
+            RuntimeError: a storage of arrays has no data yet.
         """
         root = Path(path).absolute()
         with self._storage.lock:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import LazyStackedTensorDict, NestedKey, lazy_stack, load_memmap
+from lite import LazyStackedTensorDict, NestedKey, TensorDict, lazy_stack, load_memmap
 from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape, as_array, is_array, stored
@@ -378,20 +378,18 @@ class LazyStackStorage(ListStorage):
     rows_file = "rows.tdz"
 
     def dumps(self, path: PathLike) -> None:
-        """Write the rows into the folder `path`, as one file.
+        """Write the rows into the folder `path`, as one file; there may be none.
 
         Raises:
             NotImplementedError: an element is no TensorDict.
-            RuntimeError: there is no data yet.
         """
-        if not self._storage:
-            raise RuntimeError("Cannot save a storage that has no data yet.")
         if not all(is_container(item) for item in self._storage):
             super().dumps(path)
         folder = Path(path)
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / METADATA, {"len": len(self), "device": lazy_stack(self._storage).device})
-        lazy_stack(self._storage).memmap(folder / self.rows_file, copy_existing=True)
+        rows = lazy_stack(self._storage) if self._storage else TensorDict(batch_size=[0])
+        write_json(folder / METADATA, {"len": len(self), "device": rows.device})
+        rows.memmap(folder / self.rows_file, copy_existing=True)
 
     def loads(self, path: PathLike) -> None:
         """Read what `dumps` wrote.
