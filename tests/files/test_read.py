@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
 
-from lite import LazyStackedTensorDict, TensorClass, TensorDict
+from lite import LazyStackedTensorDict, TensorClass, TensorDict, lazy_stack
 from lite.models import History
 
 
@@ -51,6 +52,33 @@ def test_subpath_and_out(tmp_path):
     other = TensorDict({"stale": np.zeros(4)}, [4])
     raises(RuntimeError, "batch dimension mismatch", lambda: other.load_memmap_(tmp_path / "td"))
     assert list(other.keys()) == ["stale"]
+
+
+def test_names_are_where_tensordict_has_them(tmp_path):
+    """The members are those that tensordict 0.15.3 writes and reads; 0.14 passes over them."""
+    td = TensorDict(
+        {"n": TensorDict({"x": np.ones((2, 3))}, [2, 3], names=["row", "col"])}, [2], names=["row"]
+    )
+    rows = lazy_stack([td, td.clone()], stack_dim_name="batch")
+    TensorDict({"td": td, "rows": rows, "_names": TensorDict(names=["x"], batch_size=[1])}).memmap(tmp_path)
+    for folder, member, value in (
+        ("td", "_names", ["row"]),
+        ("td/n", "_names", ["row", "col"]),
+        ("rows", "stack_dim_name", "batch"),
+    ):
+        assert json.loads((tmp_path / folder / "meta.json").read_text())[member] == value
+    found = TensorDict.load_memmap(tmp_path)
+    assert found["td"].names == ["row"]
+    assert found["td", "n"].names == ["row", "col"]
+    assert found["rows"].names == ["batch", "row"]
+    assert found["_names"].names == ["x"]
+    for folder, member in (("td", "_names"), ("rows", "stack_dim_name")):
+        meta = tmp_path / folder / "meta.json"
+        kept = meta.read_text()
+        for wrong in ([3], [{}], ["row", "col"]):
+            meta.write_text(json.dumps(json.loads(kept) | {member: wrong}))
+            raises(ValueError, "damaged or foreign", TensorDict.load_memmap, tmp_path)
+        meta.write_text(kept)
 
 
 def test_a_stack_is_loaded_in_its_place(tmp_path: Path) -> None:
