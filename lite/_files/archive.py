@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import math
-import mmap
 import os
 import shutil
 import struct
@@ -23,7 +22,7 @@ import numpy as np
 
 from lite._arrays.types import Array, Shape
 from lite._files.commit import COMMIT, finish, new_file, outermost, replace_tree
-from lite._files.mapping import bytes_of, open_regular
+from lite._files.mapping import bytes_in, bytes_of, open_regular
 from lite._files.meta import MAX_BYTES, NAME
 from lite._files.payload import if_pickled
 from lite._tree.keys import require_utf8
@@ -73,17 +72,23 @@ def _is_archive(source: Any) -> bool:
         return False
 
 
-def payload_offset(file: BinaryIO | mmap.mmap, info: zipfile.ZipInfo, where: str) -> int:
+def payload_offset(file: BinaryIO | memoryview, info: zipfile.ZipInfo, where: str) -> int:
     """The offset of the bytes of an entry, which only its local header has."""
-    try:
-        file.seek(info.header_offset)
-    except (ValueError, OSError) as error:
-        raise ValueError(f"{where} is damaged: the place of the entry {info.filename!r}: {error}.") from error
-    header = file.read(_LOCAL_HEADER.size)
+    at = info.header_offset
+    if isinstance(file, memoryview):
+        header = bytes(file[at : at + _LOCAL_HEADER.size]) if at >= 0 else b""
+    else:
+        try:
+            file.seek(at)
+        except (ValueError, OSError) as error:
+            raise ValueError(
+                f"{where} is damaged: the place of the entry {info.filename!r}: {error}."
+            ) from error
+        header = file.read(_LOCAL_HEADER.size)
     if len(header) != _LOCAL_HEADER.size or header[:4] != _LOCAL_SIGNATURE:
         raise ValueError(f"{where} is damaged: no header where the entry {info.filename!r} should be.")
     name_length, extra_length = struct.unpack_from("<2H", header, 26)
-    return int(info.header_offset + _LOCAL_HEADER.size + name_length + extra_length)
+    return int(at + _LOCAL_HEADER.size + name_length + extra_length)
 
 
 class Archive:
@@ -110,8 +115,8 @@ class Archive:
                     f"{path} is not a memory-mapped tensordict archive (a zip file with a meta.json)"
                     f"{if_pickled(path) or '.'}"
                 )
-            access = mmap.ACCESS_WRITE if writable else mmap.ACCESS_COPY
-            self._memory = mmap.mmap(self._file.fileno(), 0, access=access)
+            size = os.fstat(self._file.fileno()).st_size
+            self._memory = bytes_in(self._file.fileno(), size, not writable)
             self._zip = zipfile.ZipFile(self._file)
         except BaseException:
             self._file.close()

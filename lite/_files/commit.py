@@ -23,17 +23,12 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from io import FileIO
-from typing import IO, TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import IO, TYPE_CHECKING, TypeAlias, TypeVar
 
 from lite._files import meta
 from lite._files.keys import file_name
 from lite._files.mapping import read_file, write_all
-
-fcntl: Any
-try:
-    import fcntl
-except ImportError:  # no Unix
-    fcntl = None
+from lite._files.system import ASIDE, WINDOWS, is_alive, locked_folder, remove, rename, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,7 +62,7 @@ def _replaced(root: str, write: Callable[[str, Listing], T]) -> T:
             shutil.rmtree(stage)
             if not os.path.isdir(root):
                 raise FileExistsError(f"{root} exists and is not a folder.")
-    with _locked(top):
+    with locked_folder(top):
         there = listed(top)
         _remove_abandoned(top, there)
         if COMMIT in there:
@@ -146,21 +141,6 @@ def _stage(before: str) -> Iterator[str]:
         raise
 
 
-@contextmanager
-def _locked(root: str) -> Iterator[None]:
-    """Lock out other writers; the system releases the lock if this process dies."""
-    if fcntl is None:
-        yield
-        return
-    descriptor = os.open(root, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def _renamed(source: str, target: str) -> bool:
     waits = waits_for_disk()
     if waits:
@@ -168,7 +148,7 @@ def _renamed(source: str, target: str) -> bool:
             for path in (*(f"{folder}/{name}" for name in names), folder):
                 flush(path)
     try:
-        os.rename(source, target)
+        rename(source, target)
     except OSError as error:
         if error.errno not in _OCCUPIED:
             raise
@@ -195,7 +175,8 @@ def flush(path: str) -> None:
 
 @cache
 def _host() -> str:
-    return os.uname().nodename.replace("/", "_")[:64] if hasattr(os, "uname") else "host"
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "host")
+    return name.replace("/", "_")[:64]
 
 
 def _own() -> str:
@@ -209,12 +190,15 @@ def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> No
     for name in names:
         if name.startswith(mine):
             pid = name.removeprefix(mine).split("-")[0]
-            if pid.isdigit() and not _is_alive(int(pid)):
+            if pid.isdigit() and not is_alive(int(pid)):
                 if os.path.isdir(f"{folder}/{name}"):
                     shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
                 else:
                     with suppress(OSError):
                         os.unlink(f"{folder}/{name}")
+        elif beside and name.startswith(beside) and ASIDE.fullmatch(name, len(beside)):
+            with suppress(OSError):
+                os.unlink(f"{folder}/{name}")
 
 
 def _remove_abandoned_beside(folder: str, name: str) -> None:
@@ -230,18 +214,6 @@ def _remove_abandoned_beside(folder: str, name: str) -> None:
     _listed_until.clear()  # a folder after the other is written to
     end = time.monotonic()
     _listed_until[folder] = end + 20 * (end - start)
-
-
-def _is_alive(pid: int) -> bool:
-    if os.name != "posix":
-        return True  # on Windows, signal 0 would end the process
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:
-        return True
-    return True
 
 
 def finish(root: str, there: Listing | None = None) -> None:
@@ -279,17 +251,17 @@ def _move(source: str, target: str, before: Listing | None = None) -> None:
         if before is None:
             before = listed(target)
         there = before.keys() - files  # mostly nothing, as a tree is written over by one like it
-        stale = there.intersection(meta.PICKLES)
+        stale = {*there.intersection(meta.PICKLES), *filter(ASIDE.search, there)}
         if any(name.endswith(".memmap") for name in there):
             stale |= _leaves(f"{target}/{meta.NAME}") - _leaves(f"{source}/{meta.NAME}")
         if "0" in there:
             _drop_parts(f"{source}/{meta.NAME}", target)
         for name in stale:
             with suppress(OSError):
-                os.unlink(f"{target}/{name}")
+                remove(f"{target}/{name}")
     for name in order:
         try:
-            os.replace(f"{source}/{name}", f"{target}/{name}")
+            replace(f"{source}/{name}", f"{target}/{name}")
         except FileNotFoundError:  # another process has moved it
             continue
     with suppress(OSError):  # removed, or the next tree has been written
@@ -332,14 +304,15 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
             with open(stage, "x+b") as file:
                 mode = os.fstat(file.fileno()).st_mode
                 yield file
-            os.chmod(stage, stat.S_IMODE(mode))  # a library may have created the file itself
+            if not WINDOWS:  # where files have no modes
+                os.chmod(stage, stat.S_IMODE(mode))  # a library may have created the file itself
             if waits_for_disk():
                 flush(stage)
-            os.replace(stage, target)
+            replace(stage, target)
             if waits_for_disk():
                 flush(folder)
     except BaseException:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             os.unlink(stage)
         raise
 

@@ -7,7 +7,6 @@ int64. Each leaf takes a multiple of 8 bytes.
 from __future__ import annotations
 
 import math
-import mmap
 import os
 import struct
 from typing import Any
@@ -18,7 +17,7 @@ from lite._arrays.dtypes import dtype_name, dtype_of
 from lite._arrays.types import Array, host_array, is_array
 from lite._files import meta, payload
 from lite._files.commit import new_file
-from lite._files.mapping import bytes_of, open_regular
+from lite._files.mapping import bytes_in, bytes_of, open_regular
 from lite._files.read import tensorclass_named
 from lite._tree.names import check_names, set_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData, NonTensorStack
@@ -137,7 +136,7 @@ def _write(filename: str, layout: _Layout, node: meta.Json) -> Array:
         file.flush()
         if not layout.size:
             return np.zeros(0, np.uint8)
-        return np.frombuffer(mmap.mmap(file.fileno(), layout.size), np.uint8)
+        return np.frombuffer(bytes_in(file.fileno(), layout.size, False), np.uint8)
 
 
 def _parts(layout: _Layout, node: meta.Json) -> list[bytes | memoryview]:
@@ -171,7 +170,7 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
         size = os.fstat(descriptor).st_size
         if size < _LENGTH.size + 2:
             raise ValueError(f"{where} is damaged or foreign: it has {size} bytes.")
-        memory = np.frombuffer(mmap.mmap(descriptor, size, access=mmap.ACCESS_COPY), np.uint8)
+        memory = np.frombuffer(bytes_in(descriptor, size, True), np.uint8)
     finally:
         os.close(descriptor)
     return from_bytes(memory, where)

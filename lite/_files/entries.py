@@ -13,7 +13,7 @@ from lite._files import meta
 from lite._files.blocks import copies
 from lite._files.commit import Listing, replace_tree
 from lite._files.keys import file_name
-from lite._files.mapping import create_leaf, read_file, write_file
+from lite._files.mapping import create_leaf, placed, read_file, write_file
 from lite._tree.keys import require_path
 from lite._tree.lock import lock_nested
 from lite._tree.values import fit_leaf
@@ -86,7 +86,8 @@ class _Addition:
         self._member = meta.leaf(dtype_name(like.dtype), like.shape)
 
     def write(self) -> Array:
-        return replace_tree(self._node._source, self._fill)
+        array = replace_tree(self._node._source, self._fill)
+        return placed(array, "/".join([self._node._source, *self._folders, self._file]))
 
     def _fill(self, stage: str, there: Listing) -> Array:
         root, size, names = self._node._source, self._node.batch_size, self._node._names

@@ -250,6 +250,7 @@ def write_safetensors(path: str, arrays: dict[str, Array], metadata: dict[str, s
         os.mkdir(folder)
         try:
             package.numpy.save_file(dense, f"{folder}/file", metadata)
+            file.close()  # Windows replaces no open file
             os.replace(f"{folder}/file", file.name)
         except package.SafetensorError as error:
             raise ValueError(f"{path} cannot be written: {error}") from error

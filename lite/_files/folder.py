@@ -23,7 +23,7 @@ from lite._files.archive import archive_order, write_archive
 from lite._files.blocks import copies, send_by_handle
 from lite._files.commit import Listing, listed, replace_tree
 from lite._files.keys import file_name
-from lite._files.mapping import bytes_of, create_leaf, is_file, source_of, write_file
+from lite._files.mapping import bytes_of, create_leaf, is_file, placed, source_of, write_file
 from lite._files.read import load
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorStack
 from lite._tree.walks import leaves, nodes
@@ -76,9 +76,10 @@ class FolderPlan:
         for key, entry in td._items():
             leaf = type(entry) is np.ndarray or is_array(entry)
             name = file_name(key, ".memmap" if leaf else "", self.robust)
-            if name in taken:
-                raise ValueError(f"the keys {taken[name]!r} and {key!r} would share the file name {name!r}.")
-            taken[name] = key
+            place = os.path.normcase(name)  # Windows does not tell a from A
+            if place in taken:
+                raise ValueError(f"the keys {taken[place]!r} and {key!r} would share the file name {name!r}.")
+            taken[place] = key
             path = f"{at}/{name}" if at else name
             if leaf:
                 array = entry if type(entry) is np.ndarray else host_array(entry, key)
@@ -206,7 +207,8 @@ def write_folder(
             _check_targets(plan, root, there, existsok, kept)
         return _fill(plan, kept, stage, root, like, threads)
 
-    return plan, replace_tree(root, fill)
+    made = zip(plan.leaves, replace_tree(root, fill), strict=True)
+    return plan, [placed(array, f"{root}/{path}") for (path, _), array in made]
 
 
 def saving(entry: NonTensorBase, folder: str) -> Callable[[], None]:

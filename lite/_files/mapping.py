@@ -3,13 +3,12 @@
 A leaf is a plain array over a `FileMap`, not an `np.memmap`, a subclass that costs microseconds at each
 index. The map lives as long as an array over it.
 
-Before Python 3.13 an `mmap` object keeps its file descriptor open. With one file per leaf a process would
-soon run out of descriptors, so older versions call `mmap` of the C library directly.
+Before Python 3.13, and on Windows in all versions, an `mmap` object keeps its file open. With one file per
+leaf a process would soon run out of descriptors, so `system` asks the system itself.
 """
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import math
 import mmap
@@ -22,24 +21,13 @@ import numpy as np
 
 from lite._arrays.types import Array, Shape
 from lite._files.blocks import SharedBlock
+from lite._files.system import VIEWS, WINDOWS
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _READ_FLAGS = _NOFOLLOW | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
 _CHUNK = 1 << 30
-_FAILED = ctypes.c_void_p(-1).value
-
-
-def _c_library() -> Any:
-    if os.name != "posix" or sys.version_info >= (3, 13):
-        return None
-    library = ctypes.CDLL(None, use_errno=True)
-    numbers = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
-    library.mmap.argtypes = [ctypes.c_void_p, *numbers]
-    library.mmap.restype = ctypes.c_void_p
-    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-    return library
 
 
 def _unmapped(code: int | None, path: str) -> OSError:
@@ -51,8 +39,7 @@ def _unmapped(code: int | None, path: str) -> OSError:
     return OSError(code, reason, path)
 
 
-_LIBRARY = _c_library()
-_OPTIONS: dict[str, Any] = {"trackfd": False} if sys.version_info >= (3, 13) else {}
+_VIEW, _END_VIEW = VIEWS or (None, None)
 _PICKLED = (
     "a pickled mapped array refers. Such a pickle is for processes of the same machine while the files are "
     "there; pickle td.clone() to keep the values."
@@ -81,23 +68,18 @@ class FileMap:
     ) -> None:
         self.size, self.private, self.path, self.inode = size, private, path, inode
         self.file_size = size if file_size is None else file_size
-        if _LIBRARY is None:
-            access = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
-            try:
-                memory = mmap.mmap(descriptor, size, access=access, **_OPTIONS)
-            except OSError as error:
-                self.size = 0
-                raise _unmapped(error.errno, path) from None
-            self._memory: Any = np.frombuffer(memory, np.uint8)
-            self.address: int = self._memory.ctypes.data
-        else:
-            self._memory = None
-            kind = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
-            address = _LIBRARY.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, kind, descriptor, 0)
-            if address == _FAILED:
-                self.size = 0
-                raise _unmapped(ctypes.get_errno(), path)
-            self.address = address
+        self._memory: Any = None
+        try:
+            if _VIEW is not None:
+                self.address = _VIEW(descriptor, size, private)
+            else:
+                access: Any = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
+                memory = mmap.mmap(descriptor, size, access=access, trackfd=False)  # type: ignore[call-arg]
+                self._memory = np.frombuffer(memory, np.uint8)
+                self.address = self._memory.ctypes.data
+        except OSError as error:
+            self.size = 0
+            raise _unmapped(error.errno, path) from None
 
     def array(
         self, dtype: np.dtype[Any], shape: Shape, offset: int = 0, strides: Shape | None = None,
@@ -138,9 +120,9 @@ class FileMap:
             return None
         return Reference(array, self)
 
-    def __del__(self, library: Any = _LIBRARY) -> None:
-        if library is not None and self.size and self._memory is None:
-            library.munmap(self.address, self.size)
+    def __del__(self, end: Any = _END_VIEW) -> None:
+        if end is not None and self.size:
+            end(self.address, self.size)
 
 
 def _extent(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
@@ -149,6 +131,11 @@ def _extent(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
         raise ValueError(f"strides {strides} do not fit the shape {shape}.")
     steps = [(n - 1) * stride for n, stride in zip(shape, strides, strict=True)]
     return sum(step for step in steps if step < 0), itemsize + sum(step for step in steps if step > 0)
+
+
+def bytes_in(descriptor: int, size: int, private: bool) -> memoryview:
+    """The first bytes of an open file, not 0, mapped; arrays over them do not count as memory-mapped."""
+    return FileMap(descriptor, size, private, "", 0).array(np.dtype(np.uint8), (size,)).data
 
 
 class Reference:
@@ -302,6 +289,8 @@ def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = 
 def create_leaf(path: str, array: Array, final: str, filled: bool) -> Array:
     """Write an array to a new file and map it; `final` is the final path of the file.
 
+    On Windows an array without memory stands for it, until it is at that path: see `placed`.
+
     Args:
         filled: write the values (else zeros that take no space until written).
     """
@@ -312,10 +301,19 @@ def create_leaf(path: str, array: Array, final: str, filled: bool) -> Array:
         else:
             os.ftruncate(descriptor, array.nbytes)
         dtype = array.dtype.newbyteorder("<")
+        if WINDOWS:
+            return np.broadcast_to(np.empty((), dtype), array.shape)
         inode = os.fstat(descriptor).st_ino
         return FileMap(descriptor, array.nbytes, False, final, inode).array(dtype, array.shape)
     finally:
         os.close(descriptor)
+
+
+def placed(array: Array, path: str) -> Array:
+    """What `create_leaf` gave, mapped now that the file is at its final path."""
+    if not WINDOWS or not array.size or source_of(array) is not None:
+        return array
+    return map_leaf(path, array.dtype, array.shape)
 
 
 def _write_array(descriptor: int, array: Array) -> None:

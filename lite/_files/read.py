@@ -19,7 +19,7 @@ from lite._arrays.types import Array, Shape
 from lite._files import meta, payload
 from lite._files.archive import Archive
 from lite._files.commit import COMMIT, outermost
-from lite._files.keys import encode_key, is_plain
+from lite._files.keys import names_of
 from lite._files.mapping import bytes_of
 from lite._files.stores import Folder, Store
 from lite._tree.keys import NestedKey, to_path
@@ -228,14 +228,7 @@ class Reader:
         return next((path for path in found if self._store.is_folder(path)), found[0])
 
     def _names(self, key: str) -> tuple[str, ...]:
-        name = encode_key(key)
-        if name == key:
-            return (name,)
-        if self._robust:
-            return (name, key) if is_plain(key) else (name,)
-        if not is_plain(key):
-            raise ValueError(f"the key {key!r} cannot be a file name as it is; pass robust_key=True.")
-        return (key,)
+        return names_of(key, self._robust)
 
     @staticmethod
     def _join(at: str, name: str) -> str:

@@ -43,7 +43,9 @@ def to_csv(td: Container, path: Any, *, separator: str | None = None, **kwargs: 
         >>> TensorDict.from_csv(path, separator=".")["n", "s"]
         ['x', 'y']
     """
-    _write(to_pandas(td, separator=separator).to_csv, path, {"index": False, **kwargs})
+    _write(
+        to_pandas(td, separator=separator).to_csv, path, {"index": False, "lineterminator": "\n", **kwargs}
+    )
 
 
 def to_json(

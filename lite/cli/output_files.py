@@ -6,7 +6,6 @@ Their paths are checked before anything is computed.
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from lite._files.commit import append, fcntl
+from lite._files.commit import append
+from lite._files.system import lock_file
 from lite.kernels import DrawDetails
 
 _BEGINNING = b'{"line": '  # of each line
@@ -124,7 +124,8 @@ def appended(
     try:
         with open(output, "ab", buffering=0) as sink:
             if Path(output).is_file():  # all commands share a device
-                _lock(sink, output)
+                if not lock_file(sink.fileno()):
+                    raise ValueError(f"--output {output}: another command writes there now")
                 rows, size = _whole_rows(output)
                 if rows != done:
                     raise ValueError(f"--output {output}: another command has written there meanwhile")
@@ -136,18 +137,6 @@ def appended(
         raise KeyboardInterrupt(
             f"{count} lines are in {output}, the same command goes on behind them"
         ) from None
-
-
-def _lock(sink: io.FileIO, output: str) -> None:
-    """Lock a file for other commands; the system unlocks it when it is closed, or this process dies."""
-    if fcntl is None:
-        return
-    try:
-        fcntl.flock(sink, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        raise ValueError(f"--output {output}: another command writes there now") from None
-    except OSError:  # a file system without locks
-        pass
 
 
 def _whole_rows(output: str) -> tuple[int, int]:

@@ -57,6 +57,7 @@ def test_a_sender_that_ended_is_named_as_the_reason(target: Any, monkeypatch: py
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="open files are counted in /proc")
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors in /proc")
 def test_files_do_not_stay_open_where_blocks_are_known() -> None:
     context = multiprocessing.get_context(safe_start_method())
     there, back = context.Queue(), context.Queue()
@@ -91,6 +92,7 @@ def test_memory_is_given_back() -> None:
     assert len(os.listdir("/proc/self/fd")) == before
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a name is enough there")
 def test_a_sender_waits_once_at_its_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(blocks, "_waits", -1)

@@ -134,7 +134,7 @@ def test_waiting_for_the_disk(tmp_path, monkeypatch):
         real = getattr(os, name)
 
         def run(source, target):
-            order.append((name, str(target)))
+            order.append((name, os.path.normpath(target)))
             real(source, target)
 
         return run
@@ -152,7 +152,9 @@ def test_waiting_for_the_disk(tmp_path, monkeypatch):
         patch.setenv("LITE_FSYNC", "1")
         td.memmap(tmp_path / "td")
         at = order.index(("rename", str(tmp_path / "td" / commit.COMMIT)))
-        before = {os.path.relpath(path, tmp_path).split("/", 2)[-1] for _, path in order[:at]}
+        before = {
+            Path(os.path.relpath(path, tmp_path)).as_posix().split("/", 2)[-1] for _, path in order[:at]
+        }
         assert {"a.memmap", "meta.json", "n", "n/b.memmap", "n/meta.json"} < before
         assert ("sync", str(tmp_path / "td")) in order[at:]
         for name in ("td.tdz", "td.npz"):

@@ -36,8 +36,8 @@ def test_round_trip(tmp_path):
         assert out.is_locked
         assert out.device == "cpu"
         assert out.saved_path == str(tmp_path / "td")
-        assert out["n"].saved_path == str(tmp_path / "td" / "n")
-        assert source_of(out["n", "m", "c"]).path == str(tmp_path / "td" / "n" / "m" / "c.memmap")
+        assert Path(out["n"].saved_path) == tmp_path / "td" / "n"
+        assert Path(source_of(out["n", "m", "c"]).path) == tmp_path / "td" / "n" / "m" / "c.memmap"
     assert not td.is_memmap()
     raises(AttributeError, "no saved path", lambda: td.saved_path)
     loaded["i"][0, 0] = 77

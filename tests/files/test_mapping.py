@@ -38,7 +38,25 @@ def test_what_to_do_when_no_more_can_be_mapped(tmp_path, monkeypatch):
             pytest.raises(OSError, match=r"max_map_count.* \.tdz, is one file.*x'"),
         ):
             mapping.FileMap(file.fileno(), 1 << 60, False, file.name, 0)
-        monkeypatch.setattr(mapping, "_LIBRARY", None)
+        monkeypatch.setattr(mapping, "_VIEW", None)
+
+
+def test_where_folders_of_mapped_files_cannot_be_renamed(tmp_path, monkeypatch):
+    """As on Windows: files are mapped where they stay."""
+    there = []
+    view = mapping.FileMap.__init__
+    monkeypatch.setattr(mapping, "WINDOWS", True)
+    monkeypatch.setattr(
+        mapping.FileMap, "__init__", lambda self, *args: (there.append(args[3]), view(self, *args))[1]
+    )
+    td = TensorDict({"a": np.arange(3.0), "n": {"b": np.arange(2), "none": np.zeros((0, 2))}})
+    out = td.memmap(tmp_path / "td", num_threads=2)
+    out.make_memmap(("n", "c"), [2])[:] = 5
+    assert sorted(there) == [f"{tmp_path}/td/{name}.memmap" for name in ("a", "n/b", "n/c")]
+    assert all(os.path.exists(path) for path in there)
+    out["a"][0] = 7
+    back = TensorDict.load_memmap(tmp_path / "td")
+    assert (back["a"].tolist(), back["n", "c"].tolist()) == ([7, 1, 2], [5, 5])
 
 
 def test_views_are_mapped_copies_are_not(tmp_path):
@@ -109,6 +127,7 @@ def test_private_maps_do_not_reach_the_file(tmp_path, monkeypatch):
     assert (tmp_path / "td" / "a.memmap").read_bytes()[:8] == bytes(8)
 
 
+@pytest.mark.skipif(os.name != "posix", reason="permissions")
 def test_permissions_follow_the_umask(tmp_path):
     old = os.umask(0o027)
     try:

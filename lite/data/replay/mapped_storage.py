@@ -21,6 +21,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._files.commit import finish
 from lite._files.mapping import open_regular, source_of
+from lite._files.system import WINDOWS, is_alive
 from lite.data.replay import ring_file
 from lite.data.replay.columns import Columns, blank
 from lite.data.replay.kept_file import KeptFile
@@ -142,7 +143,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         super().__init__(max_size, device=device, ndim=ndim, compress_next=compress_next)
         self.existsok = existsok
         own = scratch_dir is None
-        folder = tempfile.mkdtemp(prefix="lite-replay-") if scratch_dir is None else scratch_dir
+        folder = _own_folder() if scratch_dir is None else scratch_dir
         self.scratch_dir = os.path.abspath(os.fspath(folder))
         self._file: RingFile | None = None
         self._paths: list[str] = []
@@ -477,9 +478,29 @@ class LazyMemmapStorage(LazyTensorStorage):
         self._find()
 
 
+_OWN = "lite-replay-"
+_left: list[str] = []  # folders that Windows did not remove, as their files were mapped still
+
+
+def _own_folder() -> str:
+    """A new folder; what is left of storages that are gone, of this process and of dead ones, is removed."""
+    if WINDOWS:
+        place = tempfile.gettempdir()
+        for name in os.listdir(place):
+            pid = name.removeprefix(_OWN).partition("-")[0]
+            if name.startswith(_OWN) and pid.isdigit() and not is_alive(int(pid)):
+                shutil.rmtree(os.path.join(place, name), True)
+    for folder in _left:
+        shutil.rmtree(folder, True)
+    _left[:] = filter(os.path.isdir, _left)
+    return tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-")
+
+
 def _remove(folder: str, pid: int) -> None:
     if os.getpid() == pid:  # not in a process that was forked from the one that made it
         shutil.rmtree(folder, True)
+        if os.path.isdir(folder):
+            _left.append(folder)
 
 
 def _files_of(table: Any) -> list[str]:

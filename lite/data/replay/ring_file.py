@@ -34,8 +34,10 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array
-from lite._files.commit import COMMIT, fcntl, flush, new_file, waits_for_disk
+from lite._files.commit import COMMIT, flush, new_file, waits_for_disk
 from lite._files.mapping import FileMap, open_regular, open_to_map
+from lite._files.system import lock_file
+from lite._files.system import remove as remove_file
 from lite.data.replay.storages import Position
 
 NAME = "%ring"
@@ -68,14 +70,9 @@ class WriterLock:
         self._path = path = f"{folder}/{_LOCK}"
         flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
         descriptor = os.open(path, flags, 0o666)
-        if fcntl is not None:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                os.close(descriptor)
-                raise RuntimeError(f"another process, or another storage, writes to {folder}.") from None
-            except OSError:  # a file system without locks
-                pass
+        if not lock_file(descriptor):
+            os.close(descriptor)
+            raise RuntimeError(f"another process, or another storage, writes to {folder}.")
         self._descriptor = descriptor
         _open_locks.add(self)
 
@@ -397,6 +394,11 @@ class _Undo:
             places.append(size)
             size += -(-array[:1].nbytes * capacity // 64) * 64
         if new:
+            self._capacity, self._index, self._copies = (
+                0,
+                np.zeros(0, np.int64),
+                [],
+            )  # Windows removes no mapped file
             with suppress(FileNotFoundError):
                 os.unlink(self.path)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
@@ -452,5 +454,5 @@ def is_table(folder: str) -> bool:
 def remove(folder: Path) -> None:
     """Forget where the ring of a folder stands."""
     for name in (NAME, _UNDO, _LOCK):
-        with suppress(FileNotFoundError):
-            os.unlink(folder / name)
+        with suppress(FileNotFoundError, PermissionError):  # Windows keeps the lock that somebody holds
+            remove_file(f"{folder}/{name}")

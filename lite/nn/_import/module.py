@@ -22,6 +22,7 @@ from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.batch_axes import batch_axes, from_rows, to_rows
 from lite._files.onnx.model import Operation, OperationGraph, Value, in_order, read_model, reads_of
 from lite._files.onnx.reader import read_tensor
+from lite._files.system import WINDOWS
 from lite._transforms.grad.running import state as grad_state
 from lite.nn._import.program import compiled
 from lite.nn._import.saving import save
@@ -432,11 +433,12 @@ def matches(name: str, pattern: str) -> bool:
     return name == pattern or fnmatchcase(name, pattern)
 
 
-def mapped(path: Path) -> mmap.mmap:
+def mapped(path: Path) -> bytes | mmap.mmap:
     """The bytes of a file, which are read when they are used."""
     with open(path, "rb") as file:
         try:
-            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            # Windows replaces no mapped file.
+            return file.read() if WINDOWS else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (ValueError, OSError) as error:  # an empty file, or one that is too large
             raise ValueError(f"{path}: {error}") from None
 

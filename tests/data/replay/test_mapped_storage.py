@@ -24,6 +24,7 @@ from lite.data import (
     TensorDictMaxValueWriter,
     TensorDictReplayBuffer,
 )
+from lite.data.replay import mapped_storage
 
 
 def opened(folder: Path, size: int = 10, **options) -> ReplayBuffer:
@@ -173,7 +174,26 @@ def test_a_folder_of_its_own_goes_with_the_storage() -> None:
     folder = buffer.storage.scratch_dir
     assert os.path.isdir(folder)
     del buffer
-    assert not os.path.exists(folder)
+    assert not os.path.exists(folder) or os.name == "nt"
+
+
+def test_folders_that_could_not_be_removed_yet(tmp_path, monkeypatch) -> None:
+    """As on Windows while their files are mapped, which may be until the process has ended."""
+    monkeypatch.setattr(mapped_storage, "WINDOWS", True)
+    monkeypatch.setattr(mapped_storage.tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    names = [f"lite-replay-{ended.pid}-x", f"lite-replay-{os.getpid()}-x", "lite-replay-x", f"{ended.pid}-x"]
+    for name in names:
+        (tmp_path / name).mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(mapped_storage.shutil, "rmtree", lambda *_: None)
+        left = LazyMemmapStorage(3)
+        folder = left.scratch_dir
+        del left
+    assert os.path.isdir(folder)
+    alive = LazyMemmapStorage(3)
+    assert {*os.listdir(tmp_path)} == {os.path.basename(alive.scratch_dir), *names[1:]}
 
 
 def test_rows_written_over_are_put_back_if_the_writer_dies(tmp_path) -> None:

@@ -1,0 +1,210 @@
+"""What each system does in its own way: views of files, replacing a file, locks, whether a process is alive.
+
+Windows neither replaces nor removes a file that something has open or mapped, and renames no folder with
+such a file in it. A mapped file without an open handle it renames. So views are made without handles there,
+folders are renamed before their files are mapped, and a mapped file makes room under another name.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import re
+import sys
+import time
+from collections.abc import Callable
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+fcntl: Any
+msvcrt: Any
+try:
+    import fcntl
+except ImportError:  # no Unix
+    fcntl = None
+try:
+    import msvcrt
+except ImportError:
+    msvcrt = None
+
+WINDOWS = os.name == "nt"
+ASIDE = re.compile("%old-[0-9a-f]{8}$")  # ends the name of a file that made room for another
+_FAILED = ctypes.c_void_p(-1).value
+_PAUSES = (0.01, 0.04, 0.16, 0.64)  # seconds in which a virus scanner lets go of what was just written
+_WAITING, _LOCKED, _DENIED = 0x102, 33, 5  # of Windows
+
+View = Callable[[int, int, bool], int]
+
+
+def _of_the_c_library() -> tuple[View, Callable[[int, int], Any]]:
+    library = ctypes.CDLL(None, use_errno=True)
+    numbers = [ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+    library.mmap.argtypes = [ctypes.c_void_p, *numbers]
+    library.mmap.restype = ctypes.c_void_p
+    library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+    def view(descriptor: int, size: int, private: bool) -> int:
+        kind = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
+        address = library.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, kind, descriptor, 0)
+        if address == _FAILED:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        return int(address)
+
+    return view, library.munmap
+
+
+def _kernel32() -> Any:
+    from ctypes import wintypes
+
+    kernel = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]
+    handle, number, flag = wintypes.HANDLE, wintypes.DWORD, wintypes.BOOL
+    for name, result, arguments in (
+        ("CreateFileMappingW", handle, [handle, ctypes.c_void_p, number, number, number, wintypes.LPCWSTR]),
+        ("MapViewOfFile", ctypes.c_void_p, [handle, number, number, number, ctypes.c_size_t]),
+        ("UnmapViewOfFile", flag, [ctypes.c_void_p]),
+        ("CloseHandle", flag, [handle]),
+        ("CreateMutexW", handle, [ctypes.c_void_p, flag, wintypes.LPCWSTR]),
+        ("ReleaseMutex", flag, [handle]),
+        ("LockFile", flag, [handle, number, number, number, number]),
+        ("WaitForSingleObject", number, [handle, number]),
+        ("OpenProcess", handle, [number, flag, number]),
+    ):
+        function = getattr(kernel, name)
+        function.restype, function.argtypes = result, arguments
+    return kernel
+
+
+def _of_windows() -> tuple[View, Callable[[int, int], Any]]:
+    def view(descriptor: int, size: int, private: bool) -> int:
+        file = msvcrt.get_osfhandle(descriptor)
+        protection, access = (0x08, 1) if private else (0x04, 2)  # copied when written to, or written through
+        section = _kernel.CreateFileMappingW(file, None, protection, size >> 32, size & 0xFFFFFFFF, None)
+        address = section and _kernel.MapViewOfFile(section, access, 0, 0, size)
+        code = ctypes.get_last_error()  # type: ignore[attr-defined]
+        if section:
+            _kernel.CloseHandle(section)
+        if not address:
+            raise ctypes.WinError(code)  # type: ignore[attr-defined]
+        return int(address)
+
+    return view, lambda address, _: _kernel.UnmapViewOfFile(address)
+
+
+_kernel: Any = _kernel32() if WINDOWS else None
+# From Python 3.13 on its own `mmap` closes the file, but not on Windows.
+VIEWS = _of_windows() if WINDOWS else None if sys.version_info >= (3, 13) else _of_the_c_library()
+
+
+def rename(source: str, target: str) -> None:
+    """`os.rename`; on Windows again for a second, as a virus scanner opens what was just written."""
+    for pause in _PAUSES if WINDOWS else ():
+        try:
+            return os.rename(source, target)
+        except PermissionError:
+            time.sleep(pause)
+    os.rename(source, target)
+
+
+def replace(source: str, target: str) -> None:
+    """`os.replace`, on Windows also of a file that is mapped: it keeps its memory under another name.
+
+    Raises:
+        PermissionError: on Windows, the file is open.
+    """
+    try:
+        os.replace(source, target)
+    except PermissionError:
+        if not WINDOWS or not os.path.isfile(target):
+            raise
+        aside = _aside(target)
+        try:
+            rename(source, target)
+        except BaseException:
+            os.rename(aside, target)
+            raise
+        with suppress(OSError):  # who writes next removes what is still mapped
+            os.unlink(aside)
+
+
+def remove(path: str) -> None:
+    """`os.unlink`; on Windows what is mapped, or opened by a virus scanner, stays under another name."""
+    os.unlink(_aside(path) if WINDOWS and not ASIDE.search(path) else path)
+
+
+def _aside(path: str) -> str:
+    aside = f"{path}%old-{os.urandom(4).hex()}"
+    rename(path, aside)
+    return aside
+
+
+@contextmanager
+def locked_folder(folder: str) -> Iterator[None]:
+    """Wait until no other process has locked a folder; the system lifts the lock if this process dies.
+
+    Without effect where system or file system have no locks.
+    """
+    if _kernel is not None:  # Windows opens no folders
+        import hashlib
+
+        where = os.path.normcase(os.path.realpath(folder)).encode("utf-8", "surrogatepass")
+        mutex = _kernel.CreateMutexW(None, False, f"Global\\lite-{hashlib.sha256(where).hexdigest()}")
+        try:
+            while mutex and _kernel.WaitForSingleObject(mutex, 100) == _WAITING:
+                pass  # Python looks for Ctrl-C
+            yield
+        finally:
+            if mutex:
+                _kernel.ReleaseMutex(mutex)
+                _kernel.CloseHandle(mutex)
+    elif fcntl is None:
+        yield
+    else:
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def lock_file(descriptor: int) -> bool:
+    """Lock an open file until it is closed; False if it is locked already.
+
+    True where system or file system have no locks.
+    """
+    if _kernel is not None:  # a byte far behind the end, as nobody else reads a locked byte
+        file = msvcrt.get_osfhandle(descriptor)
+        return bool(_kernel.LockFile(file, 0, 1 << 30, 1, 0)) or ctypes.get_last_error() != _LOCKED  # type: ignore[attr-defined]
+    if fcntl is not None:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError:
+            pass
+    return True
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process of this machine runs, also one of another user."""
+    if _kernel is not None:  # `os.kill` would end it
+        process = _kernel.OpenProcess(0x00100000, False, pid)  # to wait for it
+        if not process:
+            return ctypes.get_last_error() == _DENIED  # type: ignore[attr-defined]
+        try:
+            return bool(_kernel.WaitForSingleObject(process, 0) == _WAITING)
+        finally:
+            _kernel.CloseHandle(process)
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
