@@ -29,6 +29,7 @@ _NAMES = {
     "_ops.combine": "cat dense_stack_tds lazy_stack maybe_dense_stack merge_tensordicts pad stack where",
     "_ops.compare": "assert_allclose_td assert_close",
     "_ops.create": "empty_like full_like ones_like rand_like randn_like zeros_like",
+    "_ops.pack": "PackLayout",
     "_ops.padding": "collate pad_sequence unpad_sequence",
     "_show.options": "get_printoptions set_printoptions",
     "_tensorclass.decorator": "from_dataclass is_tensorclass tensorclass",
@@ -42,8 +43,10 @@ _NAMES = {
     "_transforms.jit.saved": "load_step",
     "_transforms.jacobians": "hessian jacfwd jacrev",
     "_transforms.vmap.transform": "vmap",
-    "_tree.collection": "default_is_leaf is_leaf_nontensor is_non_tensor is_tensor_collection",
-    "_tree.keys": "NestedKey unravel_key unravel_key_list",
+    "_tree.collection": (
+        "TensorCollection default_is_leaf is_leaf_nontensor is_non_tensor is_tensor_collection"
+    ),
+    "_tree.keys": "KEY_SEPARATOR NestedKey unravel_key unravel_key_list unravel_key_to_tuple",
     "_tree.nontensor": "MetaData NonTensorData NonTensorStack",
     "_tree.unbatched": "UnbatchedTensor",
 }

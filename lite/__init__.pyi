@@ -64,6 +64,7 @@ from lite._ops.create import ones_like as ones_like
 from lite._ops.create import rand_like as rand_like
 from lite._ops.create import randn_like as randn_like
 from lite._ops.create import zeros_like as zeros_like
+from lite._ops.pack import PackLayout as PackLayout
 from lite._ops.padding import collate as collate
 from lite._ops.padding import pad_sequence as pad_sequence
 from lite._ops.padding import unpad_sequence as unpad_sequence
@@ -92,13 +93,16 @@ from lite._transforms.jacobians import hessian as hessian
 from lite._transforms.jacobians import jacfwd as jacfwd
 from lite._transforms.jacobians import jacrev as jacrev
 from lite._transforms.vmap.transform import vmap as vmap
+from lite._tree.collection import TensorCollection as TensorCollection
 from lite._tree.collection import default_is_leaf as default_is_leaf
 from lite._tree.collection import is_leaf_nontensor as is_leaf_nontensor
 from lite._tree.collection import is_non_tensor as is_non_tensor
 from lite._tree.collection import is_tensor_collection as is_tensor_collection
+from lite._tree.keys import KEY_SEPARATOR as KEY_SEPARATOR
 from lite._tree.keys import NestedKey as NestedKey
 from lite._tree.keys import unravel_key as unravel_key
 from lite._tree.keys import unravel_key_list as unravel_key_list
+from lite._tree.keys import unravel_key_to_tuple as unravel_key_to_tuple
 from lite._tree.nontensor import MetaData as MetaData
 from lite._tree.nontensor import NonTensorData as NonTensorData
 from lite._tree.nontensor import NonTensorStack as NonTensorStack

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from lite._ops import apply as applying
     from lite._ops import choose, entries, gradients, padding
     from lite._ops import lifted as stacks
+    from lite._ops import pack as packing
     from lite._processes import map as maps
     from lite._processes import pickling, shared
     from lite._show import html, text
@@ -69,6 +70,7 @@ else:  # what many programs never call
     choose = LazyModule("lite._ops.choose")
     entries = LazyModule("lite._ops.entries")
     gradients = LazyModule("lite._ops.gradients")
+    packing = LazyModule("lite._ops.pack")
     padding = LazyModule("lite._ops.padding")
     stacks = LazyModule("lite._ops.lifted")
     maps = LazyModule("lite._processes.map")
@@ -135,6 +137,7 @@ class TensorDictBase(cast.DtypeCasts):
     unflatten_keys = structure.unflatten_keys
     split_keys = structure.split_keys
     filter_empty_ = structure.filter_empty_
+    pack = packing.pack
     cat_tensors = entries.cat_tensors
     stack_tensors = entries.stack_tensors
     cat_from_tensordict = entries.cat_from_tensordict

@@ -62,7 +62,7 @@ def save_as(td: Any, path: str, options: dict[str, Any]) -> bool:
     write = _WRITERS.get(os.path.splitext(path)[1].lower())
     if write is None:
         return False
-    if options.keys() - {"num_threads", "existsok"}:
+    if options.keys() - {"num_threads", "existsok", "atomic"}:
         raise TypeError(f"{path} cannot be saved with the options {sorted(options)}.")
     if not options.get("existsok", True) and os.path.exists(path):
         raise RuntimeError(f"The file {path} already exists.")

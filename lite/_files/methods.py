@@ -42,6 +42,7 @@ class MemmapOptions(TypedDict, total=False):
     robust_key: bool | None
     archive: bool | None
     compression: str | int | None
+    atomic: bool
     allow_pickle: bool
     checksums: bool
 
@@ -59,6 +60,7 @@ def memmap(
     robust_key: bool | None = True,
     archive: bool | None = None,
     compression: str | int | None = None,
+    atomic: bool = False,
     allow_pickle: bool = False,
     checksums: bool = False,
 ) -> Any:
@@ -83,6 +85,7 @@ def memmap(
         archive: write an archive (default: if `prefix` ends in ".tdz").
         compression: compression of an archive's leaves: None, "deflate", "bzip2" or "lzma". Compressed leaves
             cannot be mapped.
+        atomic: accepted for compatibility; all files appear at once in any case.
         allow_pickle: pickle objects that JSON cannot hold, instead of raising.
         checksums: write a checksum of each array into `meta.json`, for `load_memmap(verify=True)`; writes
             in place do not renew it. Archives have checksums in any case.
@@ -126,6 +129,7 @@ def memmap_(
     share_non_tensor: bool = False,
     existsok: bool = True,
     robust_key: bool | None = True,
+    atomic: bool = False,
     allow_pickle: bool = False,
     checksums: bool = False,
 ) -> Any:
@@ -231,7 +235,7 @@ def load_memmap(
     out: Any = None,
     robust_key: bool | None = True,
     subpath: NestedKey | None = None,
-    mode: str = "r",
+    mode: str | None = "r",
     num_threads: int = 0,
     allow_pickle: bool = False,
     verify: bool = False,
@@ -250,7 +254,7 @@ def load_memmap(
         robust_key: file names are escaped keys (unescaped names of old versions are found too).
         subpath: load only the nested entry at this key, or path with "/".
         mode: "r+" makes writes to arrays of an archive reach the file; otherwise they stay in memory.
-            Folders are always writable. See `lite.refresh_archive_checksums`.
+            Folders are always writable. None is "r". See `lite.refresh_archive_checksums`.
         num_threads: accepted for compatibility.
         allow_pickle: unpickle objects that JSON could not hold. Unpickling can run any code.
         verify: read everything and compare it with its checksums: those of an archive, or those that
@@ -273,7 +277,7 @@ def load_memmap(
         >>> TensorDict.load_memmap(path, subpath="n")["b"]
         array(2., dtype=float32)
     """
-    found = read.load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle, verify)
+    found = read.load(os.fspath(prefix), subpath, mode or "r", robust_key is not False, allow_pickle, verify)
     if device is not None and hasattr(found, "to"):
         found = found.to(device)
     if out is not None:
@@ -302,7 +306,7 @@ def load(cls: type[Any], prefix: _PathLike, *args: Any, **kwargs: Any) -> Any:
         found = load_from(path)
         if found is not None:
             return _as_instance(cls, found)
-        kwargs.setdefault("verify", kwargs.get("mode", "r") == "r")
+        kwargs.setdefault("verify", kwargs.get("mode") != "r+")
     return cls.load_memmap(path, *args, **kwargs)
 
 

@@ -90,8 +90,10 @@ def _choose_or_pad(pad: Any, leaf: Any, other: Any, mask: Any) -> Any:
     return choose(leaf, leaf.dtype.type(pad).item() if other is pad else other, mask)
 
 
-def masked_select(td: T, mask: object) -> T:
+def masked_select(td: T, mask: object, *, inplace: bool = False) -> T:
     """The batch elements where `mask` holds, as `td[mask]`; trailing dims of size 1 are dropped.
+
+    `inplace` replaces the entries and batch size of self by them, and returns self.
 
     Example:
         >>> import numpy as np
@@ -99,7 +101,8 @@ def masked_select(td: T, mask: object) -> T:
         >>> TensorDict({"a": np.arange(3)}, batch_size=[3]).masked_select([True, False, True])["a"]
         array([0, 2])
     """
-    return td._index(_mask(td, mask))
+    out: T = td._index(_mask(td, mask))
+    return td._replace_inplace(out, "masked_select") if inplace else out
 
 
 def masked_fill_(td: T, mask: object, value: object) -> T:

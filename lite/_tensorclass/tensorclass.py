@@ -479,6 +479,11 @@ class TensorClass(_Methods):
             return self._tensordict.select(*keys, inplace=inplace, strict=strict)
         return self._call("select", keys, {"inplace": inplace, "strict": strict})
 
+    def pack(self, dim: int = -1, *, layout: Any = None) -> Any:
+        """All fields as one array, and the layout that gives the instance again; see `TensorDict.pack`."""
+        flat, made = self._tensordict.pack(dim, layout=layout)
+        return flat, dataclasses.replace(made, cls=type(self))
+
     def to_dict(self, *, retain_none: bool = True, **kwargs: object) -> dict[str, Any]:
         """A plain dict of the fields; see `TensorDict.to_dict`.
 

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape
 from lite._tree.batch_ops import BatchOp
 
@@ -51,7 +52,13 @@ class Entry:
 
 
 class TensorCollection(Entry):
-    """Anything with a batch size that can be an entry of a TensorDict, other than an array."""
+    """Anything with a batch size that can be an entry of a TensorDict, other than an array; for `isinstance`.
+
+    Example:
+        >>> from lite import NonTensorData, TensorCollection, TensorDict
+        >>> isinstance(TensorDict(), TensorCollection), isinstance(NonTensorData("x"), TensorCollection)
+        (True, True)
+    """
 
     __slots__ = ()
 
@@ -107,3 +114,6 @@ def is_leaf_nontensor(cls: type) -> bool:
         (True, False)
     """
     return not issubclass(cls, TensorCollection) or bool(getattr(cls, "_is_non_tensor", False))
+
+
+belong_to("lite", TensorCollection)

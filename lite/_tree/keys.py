@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lite._arrays.public import belong_to
 from lite._arrays.types import Path
 
+KEY_SEPARATOR = "."  # of flatten_keys and unflatten_keys, unless they are given another
+
 if TYPE_CHECKING:
     NestedKey: TypeAlias = str | tuple[Any, ...]
 else:
@@ -63,6 +65,17 @@ def _joined_path(key: tuple[object, ...]) -> Path:
 
 # Programs use few keys, and each of them often: `get` of a key with a tuple in it takes 0.75 of the time.
 _known_path = lru_cache(maxsize=1024)(_joined_path)
+
+
+def unravel_key_to_tuple(key: object) -> Path:
+    """Flatten a nested key to a tuple of strings, which is empty for what is no key.
+
+    Example:
+        >>> from lite import unravel_key_to_tuple
+        >>> unravel_key_to_tuple("a"), unravel_key_to_tuple(("a", ("b",))), unravel_key_to_tuple(1)
+        (('a',), ('a', 'b'), ())
+    """
+    return to_path(key)
 
 
 def require_path(key: object) -> Path:

@@ -63,6 +63,7 @@ class set_interaction_type(Scoped[InteractionType | None]):
 
     Args:
         type: an `InteractionType`, its name in any case, or None for the default of each module.
+        thread_local: accepted for compatibility; it holds for the running thread in any case.
 
     Raises:
         ValueError: the type is unknown.
@@ -78,7 +79,12 @@ class set_interaction_type(Scoped[InteractionType | None]):
 
     _setting = _interaction
 
-    def __init__(self, type: InteractionType | str | None = InteractionType.DETERMINISTIC) -> None:
+    def __init__(
+        self,
+        type: InteractionType | str | None = InteractionType.DETERMINISTIC,
+        *,
+        thread_local: bool = False,
+    ) -> None:
         super().__init__(None if type is None else InteractionType(type))
 
 
@@ -107,6 +113,7 @@ class set_skip_existing(Scoped[bool | None]):
         mode: the flag. None, for decorators only, keeps the current setting.
         in_key_attr: attribute of the decorated method's object that lists the inputs.
         out_key_attr: attribute that lists the outputs.
+        thread_local: accepted for compatibility; it holds for the running thread in any case.
 
     Raises:
         RuntimeError: used as a context with `mode=None`, or on a function whose first argument after
@@ -126,7 +133,12 @@ class set_skip_existing(Scoped[bool | None]):
     _setting = SKIP_EXISTING
 
     def __init__(
-        self, mode: bool | None = True, in_key_attr: str = "in_keys", out_key_attr: str = "out_keys"
+        self,
+        mode: bool | None = True,
+        in_key_attr: str = "in_keys",
+        out_key_attr: str = "out_keys",
+        *,
+        thread_local: bool = False,
     ) -> None:
         super().__init__(mode)
         self.in_key_attr = in_key_attr

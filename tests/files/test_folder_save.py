@@ -24,7 +24,9 @@ def test_like_as_an_archive(tmp_path):
 
 def test_threads_and_futures(tmp_path):
     td = TensorDict({f"k{i}": np.full((50, 3), i) for i in range(40)}, [50])
-    same_content(td.memmap(tmp_path / "threads", num_threads=4), td)
+    same_content(td.memmap(tmp_path / "threads", num_threads=4, atomic=True), td)
+    same_content(TensorDict.load_memmap(tmp_path / "threads", mode=None), td)
+    same_content(td.save(tmp_path / "td.npz", atomic=True), td)
     future = td.memmap(tmp_path / "later", return_early=True)
     assert isinstance(future, Future)
     same_content(future.result(timeout=60), td)

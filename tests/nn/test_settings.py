@@ -46,7 +46,8 @@ def test_a_value_holds_inside_a_block(setting: Any, current: Any, before: Any, o
 @each_case(("setting", "current", "before", "other"), SETTINGS)
 def test_other_threads_keep_theirs(setting: Any, current: Any, before: Any, other: Any) -> None:
     seen = []
-    with setting(other):
+    asked = {} if setting is _set_dispatch_td_nn_modules else {"thread_local": True}  # as with or without
+    with setting(other, **asked):
         thread = threading.Thread(target=lambda: seen.append(current()))
         thread.start()
         thread.join()

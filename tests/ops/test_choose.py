@@ -107,6 +107,10 @@ def test_masks() -> None:
     np.testing.assert_array_equal(filled["n", "b"][mask], 9.0)
     np.testing.assert_array_equal(selected["i"], td["i"][mask])
     assert selected.get("r").tolist() == ["00", "02", "11", "20", "22", "31"]
+    own = td.clone()
+    assert own.masked_select(mask, inplace=True) is own
+    assert (own.batch_size, own["i"].tolist()) == ((6,), selected["i"].tolist())
+    raises(RuntimeError, "locked", td.clone().lock_().masked_select, mask, inplace=True)
     with unchanged(td), pytest.raises(TypeError, match="array of bools"):
         td.masked_select([1, 2])
     with unchanged(td), pytest.raises(IndexError, match="mask has shape"):

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from helpers.cases import each_case, raises
 
-from lite import NestedKey, TensorDict, lazy_stack, unravel_key, unravel_key_list
+from lite import NestedKey, TensorDict, lazy_stack, unravel_key, unravel_key_list, unravel_key_to_tuple
 
 
 @each_case(
@@ -15,12 +15,14 @@ from lite import NestedKey, TensorDict, lazy_stack, unravel_key, unravel_key_lis
 )
 def test_unravel_key(key: Any, flat: Any) -> None:
     assert unravel_key(key) == flat
+    assert unravel_key_to_tuple(key) == ((flat,) if isinstance(flat, str) else flat)
 
 
 @each_case("key", [3, ("a", 1), None, ["a"], ("a", ())])
 def test_unravel_refuses_what_is_no_key(key: Any) -> None:
     assert not isinstance(key, NestedKey)
     raises(RuntimeError, "NestedKey", lambda: unravel_key(key))
+    assert unravel_key_to_tuple(key) == ()
 
 
 def test_unravel_key_list() -> None:

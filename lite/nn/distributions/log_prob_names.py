@@ -38,6 +38,7 @@ class set_composite_lp_aggregate(Scoped[bool]):
 
     Args:
         mode: True for the sum.
+        thread_local: accepted for compatibility; a block or decorator is for the running thread in any case.
 
     Example:
         >>> from lite.nn import ProbabilisticTensorDictModule, set_composite_lp_aggregate
@@ -51,7 +52,7 @@ class set_composite_lp_aggregate(Scoped[bool]):
 
     _setting = _aggregate
 
-    def __init__(self, mode: bool = True) -> None:
+    def __init__(self, mode: bool = True, *, thread_local: bool = False) -> None:
         super().__init__(bool(mode))
 
 
