@@ -246,7 +246,8 @@ def _already_there(plan: FolderPlan, root: str, like: bool, copy_existing: bool)
         if source is None or not source.path:
             continue
         if not like and is_file(array, source, f"{root}/{path}"):
-            kept.add(i)
+            if not getattr(source, "private", False):  # else the file may have other values
+                kept.add(i)
         elif not copy_existing:
             raise RuntimeError(
                 f"a leaf is mapped to {source.path} already. Pass copy_existing=True to write a "

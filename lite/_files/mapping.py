@@ -260,7 +260,9 @@ def write_file(path: str, content: bytes) -> None:
         os.close(descriptor)
 
 
-def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = None) -> Array:
+def map_leaf(
+    path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = None, mode: str | None = None
+) -> Array:
     """Map the file of a leaf. Writes reach the file if permissions allow, else they stay in memory.
 
     Args:
@@ -268,19 +270,23 @@ def map_leaf(path: str, dtype: np.dtype[Any], shape: Shape, final: str | None = 
         dtype: dtype of the array.
         shape: shape of the array.
         final: the final path of the file, if it will be moved.
+        mode: "r" keeps writes in memory, "r+" wants them to reach the file.
 
     Bytes beyond the array are left alone: tensordict's files have them where a smaller array replaced one.
 
     Raises:
         ValueError: the file is shorter than dtype and shape require, or is not a regular file.
         FileNotFoundError: there is no file.
+        PermissionError: it may not be written, and `mode` is "r+".
     """
     descriptor, private, status = open_to_map(path)
     try:
+        if private and mode == "r+":
+            raise PermissionError(f"{path} may not be written, which mode='r+' wants.")
         wanted, size = math.prod(shape) * dtype.itemsize, status.st_size
         if size < wanted:
             raise ValueError(f"{path} has {size} bytes, expected {wanted} for {dtype} of shape {shape}.")
-        memory = FileMap(descriptor, wanted, private, final or path, status.st_ino, size)
+        memory = FileMap(descriptor, wanted, private or mode == "r", final or path, status.st_ino, size)
         return memory.array(dtype, shape)
     finally:
         os.close(descriptor)

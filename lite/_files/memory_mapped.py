@@ -121,7 +121,9 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
         return _create(path, plain, copy_data, existsok).view(cls)
 
     @classmethod
-    def from_filename(cls, filename: _PathLike, dtype: DTypeLike, shape: Any, index: Any = None) -> Self:
+    def from_filename(
+        cls, filename: _PathLike, dtype: DTypeLike, shape: Any, index: Any = None, mode: str | None = None
+    ) -> Self:
         """Map an existing file.
 
         Args:
@@ -129,14 +131,18 @@ class MemoryMappedTensor(np.ndarray[Any, np.dtype[Any]]):
             dtype: dtype of the array.
             shape: shape of the array in the file.
             index: part of it to return.
+            mode: "r" keeps writes in memory, "r+" makes them reach the file, None does so where it can.
 
         Raises:
             FileNotFoundError: there is no such file.
-            ValueError: it is shorter than dtype and shape require, or a symbolic link.
+            PermissionError: it may not be written, and `mode` is "r+".
+            ValueError: it is shorter than dtype and shape require, or a symbolic link; an unknown `mode`.
         """
+        if mode not in (None, "r", "r+"):
+            raise ValueError(f"mode must be None, 'r' or 'r+', got {mode!r}.")
         size, kind = _shape((shape,)), np.dtype(dtype)
         path = os.path.abspath(filename)
-        array = map_leaf(path, kind, size) if math.prod(size) else np.empty(size, kind)
+        array = map_leaf(path, kind, size, None, mode) if math.prod(size) else np.empty(size, kind)
         out = array.view(cls)
         return out if index is None else out[index]
 

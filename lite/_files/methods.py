@@ -235,7 +235,7 @@ def load_memmap(
     out: Any = None,
     robust_key: bool | None = True,
     subpath: NestedKey | None = None,
-    mode: str | None = "r",
+    mode: str | None = None,
     num_threads: int = 0,
     allow_pickle: bool = False,
     verify: bool = False,
@@ -253,8 +253,8 @@ def load_memmap(
         out: replace all entries of this TensorDict by the loaded ones.
         robust_key: file names are escaped keys (unescaped names of old versions are found too).
         subpath: load only the nested entry at this key, or path with "/".
-        mode: "r+" makes writes to arrays of an archive reach the file; otherwise they stay in memory.
-            Folders are always writable. None is "r". See `lite.refresh_archive_checksums`.
+        mode: "r" keeps writes to arrays in memory, "r+" makes them reach the files, None does so for folders
+            that may be written. For archives see `lite.refresh_archive_checksums`.
         num_threads: accepted for compatibility.
         allow_pickle: unpickle objects that JSON could not hold. Unpickling can run any code.
         verify: read everything and compare it with its checksums: those of an archive, or those that
@@ -266,7 +266,8 @@ def load_memmap(
 
     Raises:
         FileNotFoundError: a file is missing.
-        ValueError: damaged or foreign files, a symbolic link, or nothing under `subpath`.
+        ValueError: damaged or foreign files, a symbolic link, an unknown `mode`, or nothing under `subpath`.
+        PermissionError: a file may not be written, and `mode` is "r+".
         RuntimeError: pickled objects, and `allow_pickle` is False.
 
     Example:
@@ -277,7 +278,7 @@ def load_memmap(
         >>> TensorDict.load_memmap(path, subpath="n")["b"]
         array(2., dtype=float32)
     """
-    found = read.load(os.fspath(prefix), subpath, mode or "r", robust_key is not False, allow_pickle, verify)
+    found = read.load(os.fspath(prefix), subpath, mode, robust_key is not False, allow_pickle, verify)
     if device is not None and hasattr(found, "to"):
         found = found.to(device)
     if out is not None:
@@ -321,7 +322,7 @@ def load_memmap_(
 ) -> T:
     """Replace the entries of self by those saved at `prefix`; keeps the lock; returns self."""
     node: Any = getattr(td, "_tensordict", td)
-    found = read.load(os.fspath(prefix), None, "r", robust_key is not False, allow_pickle)
+    found = read.load(os.fspath(prefix), None, None, robust_key is not False, allow_pickle)
     locked = node.is_locked
     if locked:
         node.unlock_()

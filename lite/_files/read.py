@@ -266,11 +266,16 @@ def tensorclass_named(name: str) -> Any:
 
 
 def load(
-    prefix: str, subpath: NestedKey | None, mode: str, robust: bool, allow_pickle: bool, verify: bool = False
+    prefix: str,
+    subpath: NestedKey | None,
+    mode: str | None,
+    robust: bool,
+    allow_pickle: bool,
+    verify: bool = False,
 ) -> Any:
     """The entry saved at `prefix`; see `TensorDict.load_memmap`."""
-    if mode not in ("r", "r+"):
-        raise ValueError(f"mode must be 'r' or 'r+', got {mode!r}.")
+    if mode not in (None, "r", "r+"):
+        raise ValueError(f"mode must be None, 'r' or 'r+', got {mode!r}.")
     if not isinstance(allow_pickle, bool):
         raise TypeError(f"allow_pickle must be a bool, got {allow_pickle!r}.")
     keys = _subpath(subpath)
@@ -288,7 +293,7 @@ def load(
         # New files that wait in the outermost folder are also newer than those of nested folders.
         waiting = subfolder and os.path.isdir(f"{top}/{COMMIT}")
         root, at = (top, subfolder) if waiting else (folder, "")
-        store = Folder(root)
+        store = Folder(root, mode)
         try:
             try:
                 out, failure = _read(Reader(store, robust, allow_pickle, verify), at, keys, prefix), None

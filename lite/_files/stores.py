@@ -42,8 +42,9 @@ class Folder:
     inode number of an open one, so a changed number means a new tree. Close the store after use.
     """
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, mode: str | None = None) -> None:
         self.where = root
+        self._mode = mode  # as of `map_leaf`
         # A file in the new tree takes precedence over the one in its final place. It may be moved there at
         # any moment, so the new tree must be tried first.
         commit = f"{root}/{COMMIT}"
@@ -89,7 +90,7 @@ class Folder:
     def leaf(self, path: str, dtype: np.dtype[Any], shape: Shape) -> Array | None:
         for place in self._places:
             try:
-                return map_leaf(f"{place}/{path}", dtype, shape, f"{self.where}/{path}")
+                return map_leaf(f"{place}/{path}", dtype, shape, f"{self.where}/{path}", self._mode)
             except (FileNotFoundError, NotADirectoryError):
                 continue
         return None
@@ -106,9 +107,11 @@ class Folder:
     def leaves(self, path: str) -> set[str]:
         if len(self._places) > 1:  # files of removed entries may still exist while a writer is active
             return set()
-        return {name for name in os.listdir(self.place(path)) if name.endswith(".memmap")}
+        return {name for name in os.listdir(f"{self.where}/{path}") if name.endswith(".memmap")}
 
-    def place(self, path: str) -> str:
+    def place(self, path: str) -> str | None:
+        if self._mode == "r":  # nothing of it is written there, also no objects
+            return None
         return f"{self.where}/{path}" if path else self.where
 
 

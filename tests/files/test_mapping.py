@@ -121,6 +121,8 @@ def test_private_maps_do_not_reach_the_file(tmp_path, monkeypatch):
         return real(path, flags)
 
     monkeypatch.setattr(mapping, "open_regular", read_only)
+    with pytest.raises(PermissionError, match=r"mode='r\+'"):
+        TensorDict.load_memmap(tmp_path / "td", mode="r+")
     td = TensorDict.load_memmap(tmp_path / "td")
     td["a"][0] = 9
     assert td["a"].tolist() == [9, 1, 2]

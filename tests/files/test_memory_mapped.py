@@ -99,6 +99,11 @@ def test_from_filename(tmp_path):
     path = tmp_path / "td" / "a.memmap"
     x = MemoryMappedTensor.from_filename(path, np.int64, (3, 2))
     assert x.filename == str(path)
+    for mode, reached in (("r", False), ("r+", True)):
+        MemoryMappedTensor.from_filename(path, np.int64, (3, 2), mode=mode)[0, 0] += 10
+        assert (x[0, 0] > 9) == reached
+    x[0, 0] -= 10
+    raises(ValueError, "mode must be", MemoryMappedTensor.from_filename, path, np.int64, (3, 2), mode="w")
     row = MemoryMappedTensor.from_filename(str(path), "int64", [3, 2], index=1)
     row[0] = 50
     assert td["a"][1, 0] == x[1, 0] == 50

@@ -54,6 +54,25 @@ def test_subpath_and_out(tmp_path):
     assert list(other.keys()) == ["stale"]
 
 
+def test_modes_of_a_folder(tmp_path):
+    """As measured on tensordict 0.15.3; 0.14 takes no notice of the mode of a folder."""
+    path = tmp_path / "td"
+    TensorDict({"a": np.zeros(2), "n": {"b": np.zeros(2), "s": "old"}}).memmap(path)
+    for mode, reached in ((None, True), ("r+", True), ("r", False)):
+        before = TensorDict.load_memmap(path)["n", "b"][0].item()
+        td = TensorDict.load_memmap(path, mode=mode)
+        td["n", "b"][0] = before + 1
+        td.update_({"n": {"s": str(mode)}})
+        found = TensorDict.load_memmap(path)
+        assert (found["n", "b"][0] == before + 1) == (found["n", "s"] == str(mode)) == reached
+        assert (td["n", "b"][0], td["n", "s"]) == (before + 1, str(mode))
+        assert TensorDict.load_memmap(path, subpath="n", mode=mode)["b"][0] == found["n", "b"][0]
+    raises(RuntimeError, "not memory mapped or has no path", td.memmap_refresh_)
+    td.memmap(path)
+    assert TensorDict.load_memmap(path)["n", "b"][0] == before + 1
+    assert TensorDict.load_memmap(path)["n", "s"] == "r"
+
+
 def test_names_are_where_tensordict_has_them(tmp_path):
     """The members are those that tensordict 0.15.3 writes and reads; 0.14 passes over them."""
     td = TensorDict(

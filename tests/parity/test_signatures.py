@@ -86,7 +86,7 @@ PARAMETERS = {
 DEFAULTS = {
     **dict.fromkeys(
         ("load", "load_memmap", "load_memmap_", "memmap_refresh_"),
-        ({"allow_pickle"}, "False instead of a warning: files are untrusted"),
+        ({"allow_pickle", "mode"}, "False instead of a warning: files are untrusted; None as of 0.15"),
     ),
     "NonTensorData": ({"batch_size"}, "() unless given"),
     "broadcast_to": ({"shape"}, "may come one by one"),
