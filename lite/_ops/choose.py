@@ -343,7 +343,7 @@ def group_by(tensordict: Any, key: NestedKey) -> tuple[Any, tuple[Any, ...]]:
             raise TypeError(f"the objects at {key!r} must be hashable and sortable: {error}.") from error
         number = {value: i for i, value in enumerate(values)}
         inverse = np.array([number[row] for row in rows], np.intp)
-    elif isinstance(entry, TensorCollection):
+    elif isinstance(entry, TensorCollection | Unbatched):
         raise TypeError(f"key must be that of an array or of objects, got {key!r}, a {type(entry).__name__}.")
     else:
         rows = _column(tensordict, key, 0, "tensordict")

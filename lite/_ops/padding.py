@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.device import on_leaves, wrap
-from lite._arrays.numbers import NUMBERS
+from lite._arrays.numbers import SCALARS
 from lite._arrays.types import Array, Path, Shape, Unbatched, as_array, is_array
 from lite._containers.joining import STACK
 from lite._ops.combine import lazy_stack, maybe_dense_stack
@@ -307,7 +307,7 @@ def collate(
         return type(first)(*items) if hasattr(first, "_fields") else type(first)(items)
     if isinstance(first, str | bytes):
         return batch
-    if not is_array(first) and type(first) not in NUMBERS:
+    if not is_array(first) and not isinstance(first, SCALARS):
         raise TypeError(f"samples must be TensorDicts, arrays, numbers, text or of these, got {type(first)}.")
     return np.stack(batch)
 

@@ -8,7 +8,7 @@ from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
 import lite
-from lite import NonTensorStack, TensorDict, group_by, isin, lazy_stack, remove_duplicates
+from lite import NonTensorStack, TensorDict, UnbatchedTensor, group_by, isin, lazy_stack, remove_duplicates
 
 
 def test_where() -> None:
@@ -228,6 +228,7 @@ def test_groups_of_nothing_and_of_what_has_none() -> None:
     assert group_by(objects, "s")[0] == [(0,), (1,)]
     raises(TypeError, "sortable", group_by, objects, "mixed")
     raises(TypeError, "array or of objects", group_by, objects, "n")
+    raises(TypeError, "UnbatchedTensor", group_by, TensorDict({"u": UnbatchedTensor([1, 2])}, [4]), "u")
     raises(KeyError, "no entry 'zz'", group_by, objects, "zz")
     raises(ValueError, "batch dimension", group_by, TensorDict(a=1), "a")
     stack = lazy_stack([TensorDict(a=np.ones(n), u=n % 2) for n in (1, 2, 3)])

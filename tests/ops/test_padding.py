@@ -291,6 +291,7 @@ def test_collate():
     assert (found["td"].batch_size, found["x"][0].tolist(), found["t"]) == ((2,), [0.5, 0.5], ["x", "x"])
     assert collate([np.ones(2), np.zeros(2)]).tolist() == [[1, 1], [0, 0]]
     assert collate([True, False]).dtype == bool
+    assert collate([np.float32(1), np.float32(2)]).dtype == np.float32
     for whole in (tds[0], (1, 2), []):
         assert collate(whole) is whole
     out = collate(tds, pad_keys={"ids": 7, ("n", "z"): 0}, mask_key="mask")
