@@ -319,6 +319,12 @@ def test_whole_folders(storage, sampler, draws, tmp_path):
         seen = [np.asarray(before.sample()["index"]) for _ in range(draws)]
         before.dumps(tmp_path / mine)
         after.loads(tmp_path / mine)
+        if mine == "reference":  # its state in memory, too
+            again = made("lite")
+            again.load_state_dict(before.state_dict())
+            assert (again[:] == after[:].exclude("index")).all()
+            assert again.write_count == after.write_count
+            assert again.sampler.state_dict().keys() == after.sampler.state_dict().keys()
         rest = [np.asarray(after.sample()["index"]) for _ in range(3 - draws)]
         if sampler == "SamplerWithoutReplacement":
             assert len(set(np.concatenate(seen + rest).tolist())) == 9

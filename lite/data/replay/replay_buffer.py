@@ -5,6 +5,7 @@ Past 600 lines because it is one class, each of whose methods is a few lines and
 
 from __future__ import annotations
 
+import copy
 import math
 import os
 import threading
@@ -635,21 +636,61 @@ class ReplayBuffer:
             }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore a state of `state_dict`."""
+        """Restore a state of `state_dict`.
+
+        It may be one of TorchRL's buffer, with its tensors; transforms and generators then stay as they are.
+
+        Raises:
+            KeyError, RuntimeError, ValueError: it is of a buffer of other parts, or not of one.
+        """
+        of_torchrl, stored = "_drawn_ahead" not in state_dict, state_dict["_storage"]
+        if of_torchrl and isinstance(stored.get("_storage"), dict):  # without the numbers of the rows
+            stored = {**stored, "_storage": copy.copy(stored["_storage"])}  # with its attribute _metadata
+            stored["_storage"].pop("index", None)
+
+        def load_parts() -> None:
+            self._load_sampler(self._sampler.load_state_dict, state_dict["_sampler"])
+            self._batch_size = state_dict["_batch_size"]
+            if not of_torchrl:
+                self._transforms.load_state_dict(state_dict["_transforms"])
+                self._rng.bit_generator.state = state_dict["_rng"]
+
         self._cancel()
         with self._ahead_lock, self._storage.lock:
-            self._storage.load_state_dict(state_dict["_storage"])
+            self._check_loading(load_parts)
+            self._storage.load_state_dict(stored)
             self._writer.load_state_dict(state_dict["_writer"])
-            self._sampler.load_state_dict(state_dict["_sampler"])
-            self._transforms.load_state_dict(state_dict["_transforms"])
-            self._batch_size = state_dict["_batch_size"]
-            self._rng.bit_generator.state = state_dict["_rng"]
+            load_parts()
             if not isinstance(self._storage, TensorStorage) or self._storage.initialized:
                 self._keep(alone=True)
-            for data, info, *size in state_dict["_drawn_ahead"]:  # older states have no size
+            for data, info, *size in state_dict.get("_drawn_ahead", ()):  # older states have no size
                 done: Future[Any] = Future()
                 done.set_result((copied(data), dict(info)))
-                self._drawn_ahead.append((size[0] if size else self._batch_size, done))
+                self._drawn_ahead.append((size[0] if size else state_dict["_batch_size"], done))
+
+    def _load_sampler(self, load: Callable[[Any], None], state: Any) -> None:
+        try:
+            load(state)
+        except (FileNotFoundError, *_DAMAGE) as error:
+            kind = type(self._sampler).__name__
+            what = f"{type(error).__name__}: {error}"
+            raise ValueError(f"the state of the sampler is not that of a {kind} ({what}).") from error
+
+    def _check_loading(self, load_parts: Callable[[], None]) -> None:
+        """Load all but rows, and undo it: what is of other parts raises before rows are written over."""
+        sampler, transforms, size = self._sampler, self._transforms.state_dict(), self._batch_size
+        transforms["states"] = {key: state for key, state in transforms["states"].items() if state}
+        held, generators = dict(vars(sampler)), {self._rng, sampler._rng} - {None}
+        states = [(rng.bit_generator, rng.bit_generator.state) for rng in generators if rng is not None]
+        try:
+            load_parts()
+        finally:
+            vars(sampler).clear()
+            vars(sampler).update(held)
+            for generator, state in states:
+                generator.state = state
+            self._transforms.load_state_dict(transforms)
+            self._batch_size = size
 
     def dumps(self, path: PathLike, *, checksums: bool = False) -> None:
         """Write everything into the folder `path`: all at once, in place of what was dumped there before.
@@ -709,17 +750,10 @@ class ReplayBuffer:
             raise ValueError(f"{root / _ABOUT} is damaged or foreign: its batch_size is {size!r:.80}.")
         of_torchrl = "rng" not in about
         content: Any = {} if of_torchrl else lite.load_memmap(root / "transforms")
-        self._cancel()
-        with self._ahead_lock, self._storage.lock, damaged(root, *_DAMAGE):
-            if verify:
-                lite.load_memmap(root / "storage" / self._storage.rows_file, verify=True)
-            if of_torchrl and (root / "storage" / "index.memmap").exists():
-                self._load_rows(root / "storage")
-            else:
-                self._storage.loads(root / "storage")
-            self._writer.loads(root / "writer")
+
+        def load_parts() -> None:
             if not of_torchrl or (root / "sampler").exists():  # there samplers without a state write nothing
-                self._sampler.loads(root / "sampler")
+                self._load_sampler(self._sampler.loads, root / "sampler")
             self._batch_size = size
             if of_torchrl:
                 return
@@ -732,7 +766,20 @@ class ReplayBuffer:
             )
             with damaged(root / _ABOUT, *_DAMAGE):
                 self._rng.bit_generator.state = about["rng"]
-            self._keep(alone=True)
+
+        self._cancel()
+        with self._ahead_lock, self._storage.lock, damaged(root, *_DAMAGE):
+            self._check_loading(load_parts)
+            if verify:
+                lite.load_memmap(root / "storage" / self._storage.rows_file, verify=True)
+            if of_torchrl and (root / "storage" / "index.memmap").exists():
+                self._load_rows(root / "storage")
+            else:
+                self._storage.loads(root / "storage")
+            self._writer.loads(root / "writer")
+            load_parts()
+            if not of_torchrl:
+                self._keep(alone=True)
 
     def _load_rows(self, folder: Path) -> None:
         """Write rows that TorchRL's buffer has numbered, without the numbers: new rows have none here."""

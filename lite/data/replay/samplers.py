@@ -290,7 +290,7 @@ class SamplerWithoutReplacement(Sampler):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         # TorchRL's has None before the first draw.
         begun = state_dict["_sample_list"] is not None
-        left = np.array(state_dict["_sample_list"] if begun else [], np.int64)
+        left = np.asarray(state_dict["_sample_list"] if begun else []).astype(np.int64)
         length = int(state_dict["len_storage"]) if begun else 0
         drop_last, ran_out = bool(state_dict["drop_last"]), bool(state_dict["_ran_out"])
         if left.ndim != 1 or left.size > length or (left.size and not 0 <= left.min() <= left.max() < length):

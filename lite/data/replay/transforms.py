@@ -114,8 +114,13 @@ class Transforms:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Restore a state of `state_dict`."""
-        for key, value in state["states"].items():
-            self._list[int(key)].load_state_dict(value)
+        places = {int(key): value for key, value in state["states"].items()}
+        if places and max(places) >= len(self._list):
+            raise ValueError(
+                f"the state is of {max(places) + 1} transforms or more, there are {len(self._list)}."
+            )
+        for i, value in places.items():
+            self._list[i].load_state_dict(value)
         self.withheld = state["withheld"]
 
     def __repr__(self) -> str:

@@ -1,3 +1,5 @@
+import copy
+import functools
 import json
 import os
 import pickle
@@ -267,12 +269,41 @@ def test_saved_and_loaded(tmp_path, kind) -> None:
     ways[0].dumps(tmp_path / "b")
     again.loads(tmp_path / "b")
     assert (again[:] == ways[0][:]).all()
-    for other in (ReplayBuffer(storage=kind(30)), ReplayBuffer(storage=kind(10))):
+    for other in (
+        ReplayBuffer(storage=kind(size), transform=MultiStepTransform(3, 0.9)) for size in (30, 10)
+    ):
         for load, saved in ((other.loads, tmp_path / "b"), (other.load_state_dict, buffer.state_dict())):
             # not a ring of another size
             raises(RuntimeError, r"room for [13]0 rows.* for 20", load, saved)
-        assert other.extend(frames(0, 5)).tolist() == [0, 1, 2, 3, 4]
+        assert other.extend(frames(0, 8)).tolist() == [0, 1, 2, 3, 4]  # three wait for what follows
         assert len(other) == 5
+
+
+def test_a_load_that_fails_changes_nothing(tmp_path) -> None:
+    def made(**parts: Any) -> ReplayBuffer:
+        return ReplayBuffer(storage=LazyTensorStorage(20), **parts)
+
+    step = functools.partial(MultiStepTransform, 3, 0.9)
+    saved = made(batch_size=5, transform=step(), generator=1)
+    saved.extend(frames(0, 33))
+    saved.dumps(tmp_path / "b")
+    random = saved.state_dict()
+    for parts, error in (
+        ({"sampler": SamplerWithoutReplacement()}, "sampler is not that of a SamplerWithoutReplacement"),
+        (
+            {"sampler": PrioritizedSampler(20, 1.0, 1.0), "transform": step()},
+            "not that of a PrioritizedSampler",
+        ),
+        ({}, r"transforms (\['0'\] withheld|or more, there are 0)"),
+    ):
+        buffer, same = (made(batch_size=2, generator=0, **copy.deepcopy(parts)) for _ in range(2))
+        for one in (buffer, same):
+            one.extend(frames(0, 9))
+        raises(ValueError, error, buffer.loads, tmp_path / "b")
+        raises(ValueError, error, buffer.load_state_dict, random)
+        assert (buffer[:] == same[:]).all()
+        assert (buffer.sample() == same.sample()).all()
+        assert (buffer.extend(frames(9, 30)) == same.extend(frames(9, 30))).all()
 
 
 def test_states_of_transforms_are_saved(tmp_path) -> None:
@@ -345,7 +376,9 @@ def test_dumps_of_torchrl(tmp_path) -> None:
     highest.loads(tmp_path / "highest")
     assert highest.write_count == 4
     assert highest.extend(TensorDict({"x": np.array([1.0, 9.0], np.float32)}, [2])).tolist()[0] == -1
-    other = made(7)  # behind the last row of the file there would be rows that nobody wrote
+    other = made(
+        7, sampler=PrioritizedSampler(6, 1.0, 1.0)
+    )  # behind the last row of the file there would be rows that nobody wrote
     raises(ValueError, "full ring of 6 rows.* room for 7", other.loads, tmp_path / "prioritized")
     metadata = tmp_path / "lanes" / "storage" / "storage_metadata.json"
     for length in ("-3", "13", "1e3", '"x"'):
@@ -373,7 +406,9 @@ def test_damaged_dumps(tmp_path) -> None:
             filled().loads(tmp_path / "b")
     filled(sampler=SamplerWithoutReplacement()).dumps(tmp_path / "b")
     TensorDict().memmap(tmp_path / "b" / "sampler")
-    with pytest.raises(ValueError, match="b is damaged or foreign: '_sample_list'"):
+    with pytest.raises(
+        ValueError, match=r"b is damaged or foreign: .* not that of a Sampler.*'_sample_list'"
+    ):
         filled(sampler=SamplerWithoutReplacement()).loads(tmp_path / "b")
     with pytest.raises(NotImplementedError):
         ReplayBuffer().dumps(tmp_path / "list")
