@@ -128,14 +128,6 @@ def items(stack: Any, peek: bool = False) -> Iterable[tuple[str, Any]]:
     )
 
 
-def node_at(stack: Any, path: Path) -> Any:
-    """The lazy stack of the nodes at a path through dense TensorDicts; None if one of them is not dense."""
-    nodes = _part_entries(stack.tensordicts, path)
-    if nodes and set(map(type, nodes)) == {class_registry.dense}:
-        return _peeked(stack, path, nodes)
-    return None
-
-
 def _part_entries(parts: Sequence[Any], path: Path) -> list[Any] | None:
     """The entry of each part at a path through TensorDicts; None if the path leads through anything else."""
     found = []

@@ -33,20 +33,16 @@ def set_path(stack: Any, path: Path, item: object, inplace: bool, writes: Writes
     if len(path) == 1:
         stack._set_here(path[0], item, inplace, writes)
         return
-    depth = len(path) - 1
-    node = lazy_entries.node_at(stack, path[:depth])
+    entry = stack._peek_entry(path[0])
+    if entry is None:
+        with planned(writes) as plan:
+            _create(stack, path, item, plan)
+        return
+    node = stack._as_node(entry)
     if node is None:
-        depth = 1
-        entry = stack._peek_entry(path[0])
-        if entry is None:
-            with planned(writes) as plan:
-                _create(stack, path, item, plan)
-            return
-        node = stack._as_node(entry)
-        if node is None:
-            raise KeyError(f"The entry {path[0]} is already present in tensordict {stack!r}.")
-    with error_path(*path[:depth]):
-        node._set_path(path[depth:], item, inplace, writes)
+        raise KeyError(f"The entry {path[0]} is already present in tensordict {stack!r}.")
+    with error_path(path[0]):
+        node._set_path(path[1:], item, inplace, writes)
 
 
 def set_here(stack: Any, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
