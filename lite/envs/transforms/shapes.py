@@ -24,8 +24,6 @@ from lite.specs.composite import Composite
 class _Shaped(TwoWayTransform):
     """A transform of shapes."""
 
-    invertible = True
-
     transform_observation_spec = map_outputs
 
 
@@ -54,6 +52,7 @@ class UnsqueezeTransform(_Shaped):
         (2, 1, 3)
     """
 
+    invertible = True
     _shown = ("dim", "in_keys", "out_keys", "in_keys_inv", "out_keys_inv")
 
     def __init__(

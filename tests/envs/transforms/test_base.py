@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 
-from lite import TensorDict
+from lite import TensorDict, envs
 from lite.data import Bounded, Composite, Unbounded
 from lite.envs import Compose, EnvBase, ObservationTransform, RewardScaling, Transform, TransformedEnv
 from lite.envs.transforms.base import _apply_to_composite, _apply_to_composite_inv
@@ -80,6 +80,17 @@ def test_keys():
         Sine("a")(TensorDict(a=1.0))
     with pytest.raises(NotImplementedError, match="Transform must define _apply_transform"):
         Transform("a", "a")(TensorDict(a=1.0))
+
+
+def test_which_have_an_inverse():
+    found = {name for name in dir(envs) if getattr(getattr(envs, name), "invertible", False)}
+    both_ways = {"ActionScaling", "DTypeCastTransform", "DoubleToFloat"}
+    assert found == both_ways | {"SqueezeTransform", "UnsqueezeTransform"}  # as in TorchRL
+    given = TensorDict(a=np.ones(2))
+    keys = {"in_keys_inv": ["a"], "out_keys_inv": ["a"]}
+    np.testing.assert_array_equal(Sine(**keys).inv(given)["a"], given["a"])
+    unfinished = type("Unfinished", (Sine,), {"invertible": True})(**keys)
+    raises(NotImplementedError, "Unfinished must define _inv_apply_transform", unfinished.inv, given)
 
 
 def test_what_is_no_key():
