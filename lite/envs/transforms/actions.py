@@ -163,8 +163,8 @@ class ActionScaling(Transform):
     def _set_from(self, spec: TensorSpec) -> None:
         if not isinstance(spec, Bounded) or not _finite(spec) or not (spec.low < spec.high).all():
             raise RuntimeError(f"ActionScaling needs actions with finite bounds that differ, got {spec}.")
-        self._set_buffer("loc", as_buffer((spec.high + spec.low) / 2, floating=True))
-        self._set_buffer("scale", as_buffer((spec.high - spec.low) / 2, floating=True))
+        self._set_buffer("loc", as_buffer(spec.high / 2 + spec.low / 2, floating=True))
+        self._set_buffer("scale", as_buffer(spec.high / 2 - spec.low / 2, floating=True))
 
     @apply_to_composite_inv
     def transform_action_spec(self, action_spec: TensorSpec) -> TensorSpec:
@@ -438,4 +438,4 @@ def _finite(spec: Bounded) -> bool:
     if low.dtype.kind != "f":
         return True
     limits = np.finfo(low.dtype)
-    return bool((np.isfinite(low) & np.isfinite(high) & (low > limits.min) & (high < limits.max)).all())
+    return bool(((low > limits.min) & (high < limits.max)).all())

@@ -105,12 +105,18 @@ def test_files_that_are_not_like_that(tmp_path):
     other = columns(3)
     for name in ("observations", "actions", "rewards", "terminations", "truncations"):
         refused(tmp_path, f"has no {name}", write(source, "arrow", {0: other | {name: None}}))
-    missing = pa.array([1, None, 2, 3])
-    refused(
-        tmp_path,
-        "episode 0 of .* damaged at actions: values are missing",
-        write(source, "arrow", {0: columns(3, actions=missing)}),
-    )
+    holes = pa.array([False, True, False, False])
+    cells = pa.FixedSizeListArray.from_arrays(pa.array([1.0, None, 2, 3]), 1)
+    for missing in (
+        pa.array([1, None, 2, 3]),
+        cells,
+        pa.StructArray.from_arrays([pa.array([0.0] * 4)], ["a"], mask=holes),
+    ):
+        refused(
+            tmp_path,
+            "episode 0 of .* damaged at actions.*: values are missing",
+            write(source, "arrow", {0: columns(3, actions=missing)}),
+        )
     text = pa.array(["a", "b", "c", "d"])
     refused(tmp_path, "actions.*no array of numbers", write(source, "arrow", {0: columns(3, actions=text)}))
     empty = {name: array[:0] for name, array in columns(3).items()}

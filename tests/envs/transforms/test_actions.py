@@ -48,7 +48,10 @@ def test_scaling_by_the_bounds():
 
 
 def test_scaling_of_what_has_no_bounds():
-    for spec in (Unbounded(2), Bounded([-1, 2], [1, 2])):
+    none = np.finfo(np.float32)  # numbers that stand for no bound
+    open_specs = [Bounded([-1, low], [1, high]) for low, high in ((-np.inf, 0), (0, np.inf))]
+    open_specs += [Bounded([-1, low], [1, high]) for low, high in ((none.min, 0), (0, none.max))]
+    for spec in (Unbounded(2), Bounded([-1, 2], [1, 2]), *open_specs):
         with pytest.raises(RuntimeError, match="needs actions with finite bounds"):
             _ = TransformedEnv(Acts(spec), ActionScaling()).action_spec
     env = TransformedEnv(Acts(Unbounded(2)), ActionScaling(out_keys_inv=["a"], loc=1, scale=2))
@@ -59,6 +62,11 @@ def test_scaling_of_what_has_no_bounds():
     np.testing.assert_array_equal(
         bounded.transform(TensorDict(action=np.array([3.0, -1])))["action"], [1, -1]
     )
+    for spec in open_specs:
+        assert TransformedEnv(Acts(spec), ActionScaling(loc=1, scale=2)).action_spec == Unbounded(2)
+    integers = TransformedEnv(Acts(Bounded(100, 120, (2,), dtype=np.int8)), ActionScaling())
+    assert integers.action_spec == Bounded(-1, 1, (2,), dtype=np.int8)
+    assert (integers.transform.loc.tolist(), integers.transform.scale.tolist()) == ([110] * 2, [10] * 2)
     with pytest.raises(RuntimeError, match="needs continuous actions"):
         _ = TransformedEnv(Acts(Categorical(3)), ActionScaling(loc=1, scale=2)).action_spec
 

@@ -82,6 +82,11 @@ def test_what_a_row_was_divided_by() -> None:
     out, inverse = module_of(case)(x, scale)
     np.testing.assert_allclose(inverse, 1 / np.sqrt((x * x).mean(-1, keepdims=True) + 0.5), rtol=1e-6)
     np.testing.assert_allclose(out, x * inverse * scale, rtol=1e-6)
+    wanted = [x.mean(-1, keepdims=True), 1 / np.sqrt(x.var(-1, keepdims=True) + 0.5)]
+    for count in (1, 2):
+        case = Case("LayerNormalization", [x, scale], {"epsilon": 0.5}, outputs=1 + count)
+        for found, numbers_of_rows in zip(module_of(case)(x, scale)[1:], wanted[:count], strict=True):
+            np.testing.assert_allclose(found, numbers_of_rows, rtol=1e-5, atol=1e-6)
 
 
 @each_case("kinds, mask, positions", itertools.product([None, "k"], [None, "mask"], [None, "p"]))
