@@ -166,10 +166,13 @@ def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]
     other = operands[0].leaf(key, entry) if isinstance(operands[0], Node) else None
     if not isinstance(other, NonTensorBase):
         return entry._shallow_copy()
+    mask = operands[1].leaf(key, entry)
+    if not entry.ndim and not other.ndim:  # one object, and no stack of no dimensions
+        return (entry if mask else other)._shallow_copy()
     mine, theirs = (payload._objects() for payload in with_equal_dims(entry, other))
     if all(same_object(a, b) for a, b in np.broadcast(mine, theirs)):
         return entry._shallow_copy()
-    return NonTensorStack._wrap(np.where(operands[1].leaf(key, entry), mine, theirs))
+    return NonTensorStack._wrap(np.where(mask, mine, theirs))
 
 
 def _choose_rows(pad: Any, td: Any, operands: Sequence[Any]) -> Any:
@@ -178,16 +181,15 @@ def _choose_rows(pad: Any, td: Any, operands: Sequence[Any]) -> Any:
     if not isinstance(node, Node):
         return None
     other: Any = node.td
-    if type(mask) is Const and type(mask.value) is np.bool_:  # which `Rows.parts` makes: the mask of one row
-        return _choose_row(pad, td, other, mask.value) if _have_other_lengths(td, other) else None
+    # Arrays are broadcast, objects are not.
+    uneven = td.ndim == other.ndim and td.batch_size != other.batch_size and _has_objects(td)
+    if type(mask) is Const:  # one for all, a NumPy scalar where `Rows.parts` makes it of a row's mask
+        uneven = uneven or (type(mask.value) is np.bool_ and _have_other_lengths(td, other))
+        return _choose_row(pad, td, other, mask.value) if uneven else None
     mine, theirs = td._parts(), other._parts()
-    if mine is not None:
-        return None
     if theirs is not None:
-        differ = any(-1 in (item_shape(other, key) or ()) for key in other._keys())
-    else:  # arrays are broadcast, objects are not
-        differ = td.ndim == other.ndim and td.batch_size != other.batch_size and _has_objects(td)
-    if not differ:
+        uneven = any(-1 in (item_shape(other, key) or ()) for key in other._keys())
+    if mine is not None or not uneven:
         return None
     dim = 0 if theirs is None else theirs[1]
     rows, others = td.unbind(dim), other.unbind(dim)
@@ -198,7 +200,7 @@ def _choose_rows(pad: Any, td: Any, operands: Sequence[Any]) -> Any:
     return class_registry.lazy(*chosen, stack_dim=dim)
 
 
-def _choose_row(pad: Any, td: Any, other: Any, mine: np.bool_) -> Any:
+def _choose_row(pad: Any, td: Any, other: Any, mine: object) -> Any:
     """A copy of one side, with `pad` for the arrays that only the other has."""
     chosen, rest = (td, other) if mine else (other, td)
     known = set(chosen.keys(True, True))

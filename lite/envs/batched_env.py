@@ -224,9 +224,9 @@ class SerialEnv(BatchedEnvBase):
                 made = env.reset(given, **kwargs, **each[i])
                 if self._started[i] is not None:  # where agents alone start anew, it has no other entries
                     made = self._started[i].copy().update(made)
-                self._started[i] = made.select(*wanted)
+                self._started[i] = made.select(*wanted, strict=False)
             elif self._started[i] is None:
-                self._started[i] = env.fake_tensordict().select(*wanted)
+                self._started[i] = env.fake_tensordict().select(*wanted, strict=False)
             # Of those that go on it is not looked at, but by statistics, which zeros would spoil.
             parts.append(self._started[i].copy())
         return self._join(parts, 0)

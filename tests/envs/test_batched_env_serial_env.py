@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from helpers.chat_env import ChatEnv, parrot, turns
 from helpers.counting_env import CountingEnv
 
 from lite.envs import SerialEnv, TransformedEnv, VecNormV2, check_env_specs
@@ -29,6 +30,13 @@ def test_rows_of_one_that_has_rows():
     np.testing.assert_array_equal(td["observation"][0, ..., 0], [[0, 0, 0], [0, 1, 0]])
     waiting = SerialEnv(2, lambda: CountingEnv((2,), limit=1)).rollout(4, break_when_all_done=True)
     np.testing.assert_array_equal(waiting["next", "observation"][0, ..., 0], [[1, 1], [1, 2]])
+
+
+def test_conversations_which_have_not_all_fields_of_their_spec():
+    td = SerialEnv(2, [partial(ChatEnv, ()), partial(ChatEnv, (), 2)]).rollout(
+        3, parrot, break_when_any_done=False
+    )
+    assert [chat[-1] for chat in turns(td)] == ["1", "1", "1", "1", "3", "1"]
 
 
 def test_statistics_around_them_count_no_zeros():

@@ -1,7 +1,10 @@
 """The loops of `EnvBase.rollout`."""
 
+from typing import Any
+
 import numpy as np
-from helpers.cases import raises
+from helpers.cases import each_case, raises
+from helpers.chat_env import ChatEnv, parrot, turns
 from helpers.counting_env import CountingEnv
 
 from lite import LazyStackedTensorDict, TensorDict, jit, nn
@@ -28,6 +31,18 @@ def test_or_not_at_all():
     np.testing.assert_array_equal(td["observation"][..., 0], [[0, 1, 0, 1, 0], [0, 1, 2, 0, 1]])
     np.testing.assert_array_equal(td["next", "observation"][..., 0], [[1, 2, 1, 2, 1], [1, 2, 3, 1, 2]])
     assert env.resets == 4  # none after the last step
+
+
+@each_case("lazy", [False, True])
+def test_conversations_start_anew_or_stand_still_each_by_itself(lazy: bool) -> None:
+    def contents(td: Any) -> list[list[int]]:
+        return [[int(turns(row)[0][-1]) for row in steps.unbind(0)] for steps in td.unbind(0)]
+
+    td = ChatEnv(lazy=lazy).rollout(4, parrot, break_when_any_done=False)
+    assert contents(td) == [[1, 1, 1, 1], [1, 3, 1, 3], [1, 3, 5, 1]]
+    assert turns(td[2, 2:3]) == [["1", "1", "3", "3", "5", "5"]]
+    waiting = ChatEnv(lazy=lazy).rollout(4, parrot, break_when_all_done=True)
+    assert contents(waiting) == [[1, 1, 1], [1, 3, 3], [1, 3, 5]]
 
 
 def test_levels_below_the_root():

@@ -86,6 +86,9 @@ def test_where_of_objects_takes_whole_rows_of_dense_nodes_and_arrays_are_broadca
 
     got = node("ab", "cd").where(np.array([False, True]), node("x", "y"))
     assert [row["n", "s"] for row in got.unbind(0)] == [["x"], ["c", "d"]]
+    one = node("ab", "cd")[0].where(np.array(False), node("xyz")[0])
+    assert (one["n"].batch_size, one["n", "s"]) == ((3,), ["x", "y", "z"])
+    assert TensorDict(s="a").where(np.array(False), TensorDict(s="b"))["s"] == "b"  # no list of it
     locked = node("ab", "cd").lock_()
     raises(
         RuntimeError,
