@@ -181,7 +181,8 @@ class BackgroundCollector(BatchIterator, Background):
 
     def _before_start(self) -> None:
         policy = getattr(self, "policy", None)
-        if isinstance(policy, Module):
+        # A language model gets its weights between two calls, and a copy would keep the adapter of now.
+        if isinstance(policy, Module) and not hasattr(policy, "update_weights_"):
             own = {id(x): x for x in (self, *vars(self).values()) if x is not policy}
             self._follower = policy, _follower(policy, own)
 

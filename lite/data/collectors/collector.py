@@ -17,7 +17,7 @@ from lite.data.collectors.env_rollout import EnvFace, EnvRollout, environments_o
 from lite.data.collectors.progress import require_total
 from lite.data.collectors.rollout import Rollout
 from lite.data.collectors.torch_arguments import TorchArguments, check_torch_arguments
-from lite.data.collectors.weights import only_source, weights_of
+from lite.data.collectors.weights import learnt_weights, only_source, weights_of
 from lite.data.collectors.whole_trajectories import WholeTrajectories, assembler
 from lite.data.trajectories.split_trajectories import split_trajectories
 from lite.envs.base import EnvBase
@@ -314,6 +314,7 @@ class Collector(BackgroundCollector):
         Args:
             policy_or_weights: a `Module` of the policy's structure, or its parameters, as a TensorDict like
                 that of `TensorDict.from_module` or a dict; None where the policy's own arrays were changed.
+                Of an `OnnxWrapper` a policy that learns (`trainable`), or its `learnt_weights`.
             weights: parameters, in its place.
             policy: a module, in its place.
 
@@ -323,7 +324,10 @@ class Collector(BackgroundCollector):
             KeyError, ValueError: weights are missing, or others, or have other shapes; nothing is written.
         """
         source = only_source(policy_or_weights, weights, policy)
-        if source is not None and source is not self.policy:
+        other = source is not None and source is not self.policy
+        if other and hasattr(self.policy, "update_weights_"):
+            self.policy.update_weights_(learnt_weights(source))
+        elif other:
             if not isinstance(self.policy, Module):
                 raise TypeError(
                     f"the policy must be a Module to take weights, got {type(self.policy).__name__}."

@@ -15,6 +15,7 @@ from lite._arrays.types import stored
 from lite.data.collectors.background import Background
 from lite.data.collectors.progress import EpisodeRewards, require_total, shown
 from lite.data.collectors.prompts import Prompt, Prompts
+from lite.data.collectors.weights import learnt_weights
 from lite.data.tables.row_seeds import row_seeds
 from lite.kernels._integer import integer
 
@@ -295,13 +296,12 @@ class LLMCollector(Background):
         if len(given) > 1:
             raise ValueError("give one of policy_or_weights, weights and policy, got several")
         for source in given:
-            learnt = getattr(source, "learnt_weights", None)
-            if learnt is not None or isinstance(source, Mapping):
+            if hasattr(source, "learnt_weights") or isinstance(source, Mapping):
                 if not hasattr(self.policy, "update_weights_"):
                     raise TypeError(
                         f"a {type(self.policy).__name__} takes no weights: it has no update_weights_"
                     )
-                self.policy.update_weights_(source if learnt is None else learnt())
+                self.policy.update_weights_(learnt_weights(source))
             else:
                 self._take_policy(source)
         self.increment_version()

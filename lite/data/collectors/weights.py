@@ -21,6 +21,12 @@ def only_source(*sources: Any) -> Any:
     return given[0] if given else None
 
 
+def learnt_weights(source: Any) -> Any:
+    """What a policy of a language model has learnt, for its `update_weights_`; other weights as they are."""
+    learnt = getattr(source, "learnt_weights", None)
+    return source if learnt is None else learnt()
+
+
 def weights_of(source: Any, policy: Any = None) -> Any:
     """The weights of a Module, a TensorDict or a dict, as a TensorDict of arrays.
 

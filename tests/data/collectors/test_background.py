@@ -100,6 +100,34 @@ def test_a_policy_that_learns_meanwhile():
     np.testing.assert_array_equal(row["action"], 2 * row["observation"] + 2 + 2 + 7)
 
 
+class Adapted(nn.TensorDictModuleBase):
+    """A policy that gets its weights as language models do: no parameters, but an adapter."""
+
+    in_keys, out_keys, adapter = ["observation"], ["action"], 0.0
+
+    def forward(self, td):
+        return td.set("action", td["observation"] * 0 + self.adapter)
+
+    def update_weights_(self, weights):
+        self.adapter = weights["adapter"]
+
+
+def test_a_language_model_gets_what_another_module_has_learnt():
+    buffer = ReplayBuffer(storage=LazyTensorStorage(30))
+    collector = Collector(CountingEnv, Adapted(), frames_per_batch=4, replay_buffer=buffer)
+    collector.start()
+    learner = nn.Linear(1, 1)
+    learner.learnt_weights = lambda: {"adapter": 1.0}
+    for source, expected in ((learner, 1), ({"adapter": 0.5}, 0.5)):
+        collector.update_policy_weights_(source)
+        before = buffer.write_count
+        waited_for(lambda before=before: buffer.write_count > before + 8 or not collector.is_running())
+        assert buffer[(buffer.write_count - 1) % 30]["action"] == expected
+    collector.async_shutdown()
+    collector.update_policy_weights_(collector.policy)
+    assert collector.policy_version == 3
+
+
 def test_failures(capsys):
     raises(RuntimeError, "start needs a replay_buffer", Collector(CountingEnv, frames_per_batch=6).start)
     collector = Collector(failing, frames_per_batch=6, replay_buffer=ReplayBuffer())
