@@ -89,11 +89,20 @@ def moved(values: Array, given: Array | None, real: Array, name: str, fill: floa
 
 
 def layout_of(tensordict: TensorDictBase, actor: Any, *keys: NestedKey) -> Array | None:
-    """Mask of the tokens that are no padding, from the first key that is present; None if none is."""
+    """Mask of the tokens that are no padding, from the first key that tells it; None if none does.
+
+    Args:
+        tensordict: the batch.
+        actor: as of `scored`.
+        keys: that of the tokens, and of others: padded without a mask, these lie as the actor lays rows out.
+    """
     masks_key = getattr(actor, "masks_key", "masks")
-    for key in (*keys, child_key(masks_key, "all_attention_mask")):
+    mask_key = child_key(masks_key, "all_attention_mask")
+    for key in (*keys, mask_key):
         found = real_tokens(tensordict, masks_key, key)
-        if found is not None:
+        if found is None:
+            continue
+        if key == keys[0] or mask_key in tensordict or isinstance(tensordict.get(key, as_list=True), list):
             return found
     return None
 

@@ -106,6 +106,18 @@ def test_other_tokens_than_those_of_the_batch() -> None:
         loss_of(changed(lambda ids: ids + 1), td)
 
 
+def test_padded_log_probs_without_tokens_or_masks_lie_as_the_actor_has_the_tokens() -> None:
+    """As those that `RetrieveLogProb` writes of conversations, which an actor reads by itself."""
+    td, actor = batch("left", advantage=ADVANTAGE), Scorer("same")
+
+    def reads(conversations: Any) -> Any:
+        return td.exclude("log_probs").update(actor(td.exclude("log_probs")))
+
+    conversations = td.select("advantage", ("log_probs", "full"))
+    expected = loss_of(actor, td, masking_strategy="rlhf")
+    assert loss_of(reads, conversations, masking_strategy="rlhf") == expected
+
+
 def test_an_actor_that_scores_nothing() -> None:
     silent = nn.TensorDictModule(lambda ids: ids, [("tokens", "full")], ["ids"])
     with pytest.raises(KeyError, match=r"the actor must write .*; it wrote .*ids"):
