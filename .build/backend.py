@@ -23,7 +23,7 @@ manifest_maker.template = str(Path(".build", "manifest.in"))
 def _build_base() -> Iterator[None]:
     with tempfile.TemporaryDirectory() as folder:
         settings = Path(folder, "settings.cfg")
-        settings.write_text(f"[build]\nbuild_base = {Path(folder, 'build')}\n")
+        settings.write_text(f"[build]\nbuild_base = {Path(folder, 'build')}\n", encoding="utf-8")
         before = os.environ.get("DIST_EXTRA_CONFIG")
         os.environ["DIST_EXTRA_CONFIG"] = str(settings)
         try:

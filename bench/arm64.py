@@ -223,7 +223,7 @@ def write(rows: list[dict[str, str]], output: Path) -> None:
         "Written by `python bench/arm64.py`. No ARM processor has been measured: emulation tells what is",
         "computed, not how fast.", "", *lines,
     ]  # fmt: skip
-    output.write_text("\n".join(lines) + "\n")
+    output.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def main() -> int:

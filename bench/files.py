@@ -31,13 +31,13 @@ def floor_write(data: dict[str, Any], folder: str) -> dict[str, Any]:
         os.write(descriptor, memoryview(value).cast("B"))
         out[key] = mapped(descriptor, value.nbytes, value.dtype, value.shape)
     about = {key: {"dtype": value.dtype.str, "shape": value.shape} for key, value in data.items()}
-    with open(f"{folder}/meta.json", "w") as file:
+    with open(f"{folder}/meta.json", "w", encoding="utf-8") as file:
         file.write(json.dumps(about))
     return out
 
 
 def floor_load(folder: str) -> dict[str, Any]:
-    with open(f"{folder}/meta.json") as file:
+    with open(f"{folder}/meta.json", encoding="utf-8") as file:
         about = json.loads(file.read())
     out = {}
     for key, entry in about.items():

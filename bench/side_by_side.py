@@ -136,7 +136,7 @@ def measure(
 def extra_memory(run: Callable[[], Any]) -> float:
     """Megabytes by which the process grows at its peak while something runs that ran before."""
     status = Path("/proc/self/clear_refs")
-    status.write_text("5")  # resets the peak
+    status.write_text("5", encoding="utf-8")  # resets the peak
     before = resident("VmRSS")
     run()
     return round(resident("VmHWM") - before)
@@ -144,7 +144,7 @@ def extra_memory(run: Callable[[], Any]) -> float:
 
 def resident(name: str) -> float:
     """A line of what Linux tells of the process, in megabytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1024
 
 
@@ -195,7 +195,7 @@ def _version(package: str) -> str:
 
 def _processor() -> str:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return platform.processor()
     return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")

@@ -37,11 +37,11 @@ def threads_asked() -> int | None:
 def cpu_quota() -> int | None:
     """CPUs granted by the control group (version 2, then 1), rounded up; None if there is no limit."""
     try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text().split()
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="utf-8").split()
     except (OSError, ValueError):
         try:
-            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text().strip()
-            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text().strip()
+            quota = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").read_text(encoding="utf-8").strip()
+            period = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us").read_text(encoding="utf-8").strip()
         except OSError:
             return None
     if not quota.isdigit() or not period.isdigit() or not int(period):  # "max" or -1: no limit

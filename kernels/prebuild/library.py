@@ -68,7 +68,7 @@ def _run(
     command: Sequence[str], what: str, environment: dict[str, str] | None = None, tell: Tell = _tell_nobody
 ) -> None:
     """Run a command, and report each line of its output."""
-    with tempfile.TemporaryFile("w+", errors="replace") as errors:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         try:
             process = subprocess.Popen(
                 command,

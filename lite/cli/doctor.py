@@ -216,7 +216,9 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 
 def _without_folders(text: str) -> str:
     """Paths as their last name: a report tells no folder of its user."""
-    return re.sub(r"(?:/[^/\s:]+)+/([^/\s:]+)", r"\1", text)
+    home = os.path.expanduser("~")  # whose name may have spaces
+    text = text.replace(home, "/~") if len(home) > 3 else text
+    return re.sub(r"(?:(?:\b[A-Za-z]:)?[\\/][^\\/\s:]+)+[\\/]([^\\/\s:]+)", r"\1", text)
 
 
 def _line(error: Exception) -> str:

@@ -7,6 +7,7 @@ import json
 import math
 import sys
 from collections.abc import Iterator, Mapping
+from io import TextIOWrapper
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO
@@ -90,6 +91,8 @@ def _noting_empty(records: Iterator[dict[str, Any]], empty: list[int]) -> Iterat
 
 
 def _open(name: str) -> TextIO:
+    if name == "-" and isinstance(sys.stdin, TextIOWrapper):
+        sys.stdin.reconfigure(encoding="utf-8-sig")  # as JSON is, whatever texts of the system are
     return sys.stdin if name == "-" else open(name, encoding="utf-8-sig")
 
 

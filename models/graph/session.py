@@ -254,7 +254,7 @@ def default_threads() -> int:
     for cpu in allowed:
         siblings = Path(f"/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list")
         try:
-            cores.add(siblings.read_text().strip())
+            cores.add(siblings.read_text(encoding="utf-8").strip())
         except OSError:
             cores.add(str(cpu))
     return max(1, min(len(cores), cpu_quota() or len(cores)))

@@ -37,6 +37,17 @@ def test_one_screen_without_names_of_folders(run, monkeypatch, tmp_path):
     assert not re.search(r"(?<!\w)/\w+/", "\n".join(lines))
 
 
+def test_paths_as_their_last_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.path.expanduser", lambda _: "/home/a b")
+    for text, shown in (
+        ("in /home/a b/lib/x.so: no", "in x.so: no"),
+        (r"C:\Program\lib\x.dll: 1/2 of a/b", "x.dll: 1/2 of a/b"),
+        (r"D:/lib\x.dll, /opt/y", "x.dll, y"),
+        ("https://x.org", "https://x.org"),
+    ):
+        assert doctor._without_folders(text) == shown
+
+
 def test_what_is_installed_and_what_is_not(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     versions = {"onnxruntime-gpu": "1.2.3", "tokenizers": "4.5", "jinja2": "6", "pandas": "7"}
 

@@ -154,7 +154,9 @@ def test_rows_of_json(run: Run) -> None:
         out = run(["info", "rows.jsonl", "--json"]).json
         opened = {"open": "; ".join(f"lite {c.format('rows.jsonl')}" for c in commands)} if commands else {}
         assert out == {"json lines": "rows.jsonl", "rows": len(given), "columns": columns, **opened}
-    Path("rows.jsonl").write_text('{"prompt": "hi", "response": "ho"}\n{"text": "hi there"}')
+    Path("rows.jsonl").write_text(
+        '{"prompt": "hi", "response": "ho"}\n{"text": "hi there"}', encoding="utf-8"
+    )
     run(["score", "rows.jsonl", "--output", "scored.jsonl"])
     out, scored = run(["info", "scored.jsonl", "--json"]).json, read_log_probs("scored.jsonl")
     assert (out["run"]["command"], "run" in out["columns"]) == ("score", False)
@@ -164,7 +166,9 @@ def test_rows_of_json(run: Run) -> None:
     assert out["tokens"] == sum(len(row.response_ids) for row in scored)
     mean = np.mean(np.concatenate([row.log_probs for row in scored]))
     np.testing.assert_allclose(out["perplexity"], np.exp(-mean))
-    Path("rows.jsonl").write_text('{"prompt": "a", "run": {"bad_words_ids": [[5], [6, 7]]}}')
+    Path("rows.jsonl").write_text(
+        '{"prompt": "a", "run": {"bad_words_ids": [[5], [6, 7]]}}', encoding="utf-8"
+    )
     assert "  bad_words_ids: 5, 6 7\n" in run(["info", "rows.jsonl"]).out
 
 
@@ -177,12 +181,12 @@ def test_a_language_model_by_its_path(run: Run) -> None:
 
 def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("x.pt").write_bytes(b"\x80\x02}q\x00.")
-    Path("x.txt").write_text("plain")
+    Path("x.txt").write_text("plain", encoding="utf-8")
     Path("empty").mkdir()
     Path("x.json").write_bytes(b"\xff")
-    Path("x.jsonl").write_text("{}\n[1]\n")
+    Path("x.jsonl").write_text("{}\n[1]\n", encoding="utf-8")
     TD.memmap("folder")
-    Path("folder/meta.json").write_text("{")
+    Path("folder/meta.json").write_text("{", encoding="utf-8")
     cases = [
         ("x.pt", "It is a pickle"),
         ("x.txt", "'x.txt' is no file that lite reads"),

@@ -121,7 +121,7 @@ def test_two_files(log: str, run: Run, tmp_path: Path) -> None:
     found = out(run, log, log)
     assert (found["a"], found["b"], found["tokens"], found["cause"]) == (log, log, 288, None)
     file = tmp_path / "vllm.jsonl"
-    lines = [json.loads(line) for line in Path(log).read_text().splitlines()]
+    lines = [json.loads(line) for line in Path(log).read_text(encoding="utf-8").splitlines()]
     for line in lines[:2]:
         line["logprobs"][9] -= 3.0
     file.write_text("\n".join(map(json.dumps, reversed(lines))))

@@ -45,7 +45,7 @@ def test_the_commands_give_what_they_give_here(file: Path, tmp_path: Path, run: 
     bad = tmp_path / "bad.jsonl"
     bad.write_text(json.dumps({"prompt": "a", "response": ""}) + "\n")
     output = tmp_path / "out.jsonl"
-    (tmp_path / "first.jsonl").write_text(file.read_text().splitlines()[0])
+    (tmp_path / "first.jsonl").write_text(file.read_text(encoding="utf-8").splitlines()[0])
     assert main(["score", "--model", MODEL, str(tmp_path / "first.jsonl"), "--output", str(output)]) == 0
     output.write_text(output.read_text() + '{"line": 2')
     responses = tmp_path / "responses.jsonl"

@@ -35,7 +35,7 @@ def test_an_interrupt_counts_what_is_in_the_file(tmp_path: Path) -> None:
         with appended(str(rows), {"command": "score"}, 0) as write:
             assert write is not None
             write({"line": 1})
-            with open(rows, "a") as file:
+            with open(rows, "a", encoding="utf-8") as file:
                 file.write('{"line": 2}\n{"line"')
             raise KeyboardInterrupt
 
@@ -51,7 +51,7 @@ def test_rows_of_two_commands_do_not_mix(tmp_path: Path) -> None:
             ValueError, f"--output {rows}: another command writes there now", appended(rows, run, 1).__enter__
         )
     raises(ValueError, "has written there meanwhile", appended(rows, run, 0).__enter__)
-    with open(rows, "a") as file:
+    with open(rows, "a", encoding="utf-8") as file:
         file.write('{"line"')  # of a command that was killed
     assert [row["line"] for row in rows_written(rows, run, iter([{}]))] == [1]
     with appended(rows, run, 1) as write:

@@ -1,5 +1,6 @@
 """`lite score` on a real export."""
 
+import io
 import json
 import shutil
 from pathlib import Path
@@ -240,6 +241,15 @@ def test_score_takes_ids_before_texts(run: Run, tmp_path: Path) -> None:
     ):
         file.write_text(json.dumps(row))
         assert message in run([*SCORE, str(file)], 1).err
+
+
+def test_json_is_utf_8_whatever_the_system_has(run: Run, tmp_path: Path, monkeypatch) -> None:
+    """Texts of a pipe are cp1252 on Windows."""
+    line = json.dumps({"prompt": "ü", "response": "é"}, ensure_ascii=False)
+    (tmp_path / "x.jsonl").write_text(line, encoding="utf-8")
+    piped = io.TextIOWrapper(io.BytesIO(line.encode()), encoding="cp1252")
+    monkeypatch.setattr("sys.stdin", piped)
+    assert run(["score", "-", "--json"]).out == run(["score", str(tmp_path / "x.jsonl"), "--json"]).out
 
 
 def test_what_generate_prints_as_json_is_scored(tmp_path: Path, run: Run) -> None:

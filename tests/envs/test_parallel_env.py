@@ -198,7 +198,7 @@ def test_a_class_of_a_prompt():
 
 def _runs(number):
     try:
-        with open(f"/proc/{number}/stat") as file:
+        with open(f"/proc/{number}/stat", encoding="utf-8") as file:
             return file.read().split()[2] != "Z"
     except FileNotFoundError:
         return False

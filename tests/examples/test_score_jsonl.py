@@ -67,14 +67,14 @@ def test_an_interrupted_run_goes_on(tmp_path: Path, rows: Path) -> None:
     before = scores.read_bytes()
     with pytest.raises(ValueError, match="line 1: of another model or row"):
         score_file(rows, scores)
-    rows.write_text("".join(rows.read_text().splitlines(keepends=True)[:1]))
+    rows.write_text("".join(rows.read_text(encoding="utf-8").splitlines(keepends=True)[:1]), encoding="utf-8")
     with pytest.raises(ValueError, match="line 3: of another model or row"):
         score_file(rows, scores, MODEL)
     assert scores.read_bytes() == before
 
 
 def test_a_run_that_fails_keeps_what_it_had(tmp_path: Path, rows: Path) -> None:
-    rows.write_text(rows.read_text() + '\n{"prompt": "a"')
+    rows.write_text(rows.read_text(encoding="utf-8") + '\n{"prompt": "a"', encoding="utf-8")
     with pytest.raises(ValueError, match="delimiter"):
         score_file(rows, tmp_path / "scores.jsonl", MODEL, batch_size=2)
     assert len(written(tmp_path / "scores.jsonl")) == len(FILE) // 2 * 2

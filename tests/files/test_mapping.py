@@ -52,7 +52,7 @@ def test_where_folders_of_mapped_files_cannot_be_renamed(tmp_path, monkeypatch):
     td = TensorDict({"a": np.arange(3.0), "n": {"b": np.arange(2), "none": np.zeros((0, 2))}})
     out = td.memmap(tmp_path / "td", num_threads=2)
     out.make_memmap(("n", "c"), [2])[:] = 5
-    assert sorted(there) == [f"{tmp_path}/td/{name}.memmap" for name in ("a", "n/b", "n/c")]
+    assert sorted(map(Path, there)) == [tmp_path / f"td/{name}.memmap" for name in ("a", "n/b", "n/c")]
     assert all(os.path.exists(path) for path in there)
     out["a"][0] = 7
     back = TensorDict.load_memmap(tmp_path / "td")
@@ -91,10 +91,10 @@ def test_memory_is_returned(tmp_path):
         loaded = TensorDict.load_memmap(tmp_path / "td")
         part = loaded["a"][10:20]
         del loaded
-        assert status.read_text().count(str(tmp_path)) == 1
+        assert status.read_text(encoding="utf-8").count(str(tmp_path)) == 1
         assert part.sum() == 0
         del part
-        assert status.read_text().count(str(tmp_path)) == 0
+        assert status.read_text(encoding="utf-8").count(str(tmp_path)) == 0
 
 
 def test_read_only_files_are_mapped_privately(tmp_path):

@@ -42,7 +42,7 @@ def content(root: Path) -> dict[str, bytes]:
 
 
 def edit(path: Path, **fields: Any) -> None:
-    path.write_text(json.dumps({**json.loads(path.read_text()), **fields}))
+    path.write_text(json.dumps({**json.loads(path.read_text(encoding="utf-8")), **fields}), encoding="utf-8")
 
 
 def refuses(root: Path, error: Any = ValueError, match: str | None = None) -> None:

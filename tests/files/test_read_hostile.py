@@ -221,7 +221,7 @@ def little_memory() -> Iterator[None]:
     status = Path("/proc/self/statm")
     if not status.exists():
         pytest.skip("needs /proc")
-    size = int(status.read_text().split()[0]) * resource.getpagesize()
+    size = int(status.read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (size + (96 << 20), before[1]))
     try:

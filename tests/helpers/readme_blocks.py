@@ -196,7 +196,7 @@ def _end() -> None:
 def _forked(document: str, folder: str, environment: dict[str, str]) -> tuple[int, str]:
     """The status of a process that runs a document, and what it printed."""
     global _status
-    with tempfile.TemporaryFile("w+") as told:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as told:
         child = os.fork()
         if not child:
             for output in (1, 2):

@@ -43,7 +43,7 @@ def test_a_state_comes_back(tmp_path: Path) -> None:
 def test_a_line_without_its_state_is_removed(tmp_path: Path) -> None:
     folder = filled(tmp_path)
     folder.append({"step": 3})
-    with open(tmp_path / "steps.jsonl", "a") as file:
+    with open(tmp_path / "steps.jsonl", "a", encoding="utf-8") as file:
         file.write('{"st')
     assert folder.records(2) == [{"step": 0}, {"step": 1}, {"step": 2}]
     folder.append({"step": 3})

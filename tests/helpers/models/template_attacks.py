@@ -181,7 +181,7 @@ def _attempt(source: str) -> str:
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+        used = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[0]) * resource.getpagesize()
         resource.setrlimit(resource.RLIMIT_AS, (used + BYTES, used + BYTES))
         resource.setrlimit(resource.RLIMIT_CPU, (GIVEN, GIVEN))
         signal.alarm(20 * GIVEN)

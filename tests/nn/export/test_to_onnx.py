@@ -223,7 +223,9 @@ def test_states_that_are_given(tmp_path: Path) -> None:
     net = TensorDictModule(nn.GRUCell(4, 8), ["x", "h"], ["carry"])
     td = TensorDict(x=numbers(5, 4), h=numbers(5, 8), batch_size=[5])
     path = net.to_onnx(tmp_path / "net.onnx", td, states={"h": "carry"})
-    np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["states"], {"h": "carry"})
+    np.testing.assert_equal(
+        json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))["states"], {"h": "carry"}
+    )
     raises(ValueError, "states pairs 'h' with 'c'", lambda: net.to_onnx(path, td, states={"h": "c"}))
 
 
@@ -338,7 +340,7 @@ def test_normalization(tmp_path: Path) -> None:
     td = TensorDict({("obs", "x"): numbers(5, 2)}, [5])
     scale = Standardize([1, 2], [3, 4])
     path = net.to_onnx(tmp_path / "net.onnx", td, normalization={("obs", "x"): scale})
-    about = json.loads(Path(f"{path}.json").read_text())["inputs"][0]["normalization"]
+    about = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))["inputs"][0]["normalization"]
     np.testing.assert_equal(
         about, {"module": "Standardize", "in_graph": True, "state": {"mean": [1.0, 2.0], "std": [3.0, 4.0]}}
     )
@@ -346,7 +348,7 @@ def test_normalization(tmp_path: Path) -> None:
     np.testing.assert_allclose(OnnxModule(path)(td)["y"], want, rtol=1e-5, atol=1e-6)
     lost = Standardize([1, np.nan], [3, 4])
     net.to_onnx(path, td, normalization={("obs", "x"): lost})
-    about = json.loads(Path(f"{path}.json").read_text())["inputs"][0]["normalization"]
+    about = json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))["inputs"][0]["normalization"]
     np.testing.assert_equal(about["state"], {"std": [3.0, 4.0]})  # JSON has no NaN
     with pytest.raises(ValueError, match=r"normalization has 'z', the inputs are"):
         net.to_onnx(path, td, normalization={"z": scale})
@@ -412,7 +414,9 @@ def test_other_values_of_distributions(tmp_path: Path) -> None:
         with nn.set_interaction_type(how):
             want = net(td.clone())["action"]
         np.testing.assert_allclose(OnnxModule(path)(td.clone())["action"], want, rtol=1e-5, atol=1e-6)
-        np.testing.assert_equal(json.loads(Path(f"{path}.json").read_text())["interaction_type"], str(how))
+        np.testing.assert_equal(
+            json.loads(Path(f"{path}.json").read_text(encoding="utf-8"))["interaction_type"], str(how)
+        )
 
 
 def test_masks_of_actions_are_inputs(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_a_graph_of_steps_has_the_states_that_its_example_and_its_keys_leave_out
         graph = OnnxModule(file)
         assert set(graph.in_keys) == {"x", "is_init", *module.in_keys[1:-1]}
         assert graph.out_keys == ["action", *following]
-        assert len(json.loads(Path(f"{file}.json").read_text())["states"]) == len(following)
+        assert len(json.loads(Path(f"{file}.json").read_text(encoding="utf-8"))["states"]) == len(following)
         policy.reset_out_keys()
     with nn.set_recurrent_mode(True):  # a sequence begins with zeros
         file = policy.to_onnx(tmp_path / "sequence.onnx", td.expand(1, 2).clone())

@@ -107,9 +107,11 @@ def test_arguments_must_be_those_that_were_traced(file: Path) -> None:
 def test_a_file_of_version_0_2_0_lacks_what_came_later(file: Path, tmp_path: Path) -> None:
     target = tmp_path / "step.onnx"
     target.write_bytes(file.read_bytes())
-    contract = json.loads(Path(f"{file}.json").read_text())
+    contract = json.loads(Path(f"{file}.json").read_text(encoding="utf-8"))
     later = ("added", "seeds", "shapes", "threads", "refuses")
-    Path(f"{target}.json").write_text(json.dumps({key: contract[key] for key in contract.keys() - later}))
+    Path(f"{target}.json").write_text(
+        json.dumps({key: contract[key] for key in contract.keys() - later}), encoding="utf-8"
+    )
     params = TensorDict.from_module(NET).data
     got, want = (
         lite.load_step(path)(params.clone(), ADAM.init(params), batch(4), np.random.default_rng(1))[0]
@@ -251,7 +253,7 @@ def test_objects_are_not_written(tmp_path: Path) -> None:
 
 
 def test_hostile_contracts_are_refused(file: Path, tmp_path: Path) -> None:
-    contract = json.loads(Path(f"{file}.json").read_text())
+    contract = json.loads(Path(f"{file}.json").read_text(encoding="utf-8"))
     target = tmp_path / "step.onnx"
     target.write_bytes(file.read_bytes())
     changes = [
@@ -266,7 +268,7 @@ def test_hostile_contracts_are_refused(file: Path, tmp_path: Path) -> None:
     ]  # fmt: skip
     for change in changes:
         text = change if isinstance(change, str) else json.dumps({**contract, **change})
-        Path(f"{target}.json").write_text(text)
+        Path(f"{target}.json").write_text(text, encoding="utf-8")
         raises(ValueError, r"no contract of a step|contract of another graph", lambda: lite.load_step(target))
 
 

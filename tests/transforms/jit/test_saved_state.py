@@ -464,10 +464,10 @@ def test_a_state_of_another_step_is_refused(file: Path, tmp_path: Path) -> None:
 
 def copied(file: Path, folder: Path, change: Any = None) -> Path:
     target = folder / "step.onnx"
-    contract = json.loads(Path(f"{file}.json").read_text())
+    contract = json.loads(Path(f"{file}.json").read_text(encoding="utf-8"))
     target.write_bytes(file.read_bytes())
     Path(f"{target}.npz").write_bytes(Path(f"{file}.npz").read_bytes())
-    Path(f"{target}.json").write_text(json.dumps({**contract, **(change or {})}))
+    Path(f"{target}.json").write_text(json.dumps({**contract, **(change or {})}), encoding="utf-8")
     return target
 
 

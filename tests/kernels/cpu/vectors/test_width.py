@@ -33,7 +33,7 @@ for name, kernel in kernels.items():  # the assembly has the functions that a ke
 
 def _widest_registers() -> str | None:
     try:
-        flags = Path("/proc/cpuinfo").read_text().split()
+        flags = Path("/proc/cpuinfo").read_text(encoding="utf-8").split()
     except OSError:
         return None
     return (
