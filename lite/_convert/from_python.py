@@ -256,8 +256,8 @@ def from_list(
         device: device of the result.
         batch_dims: at most this many dimensions in the result.
         names: dimension names of the result.
-        lazy: True keeps the rows as they are (`lazy_stack`), False stacks densely, None stacks
-            densely where that is possible (`maybe_dense_stack`).
+        lazy: True keeps the rows as they are (`lazy_stack`), as does None on `LazyStackedTensorDict`; False
+            stacks densely, None elsewhere where that is possible (`maybe_dense_stack`).
 
     Raises:
         ValueError: the batch size does not start with the length of the list.
@@ -278,6 +278,8 @@ def from_list(
                 f"({len(input)})."
             )
     inner = None if batch_dims is None else max(batch_dims - 1, 0)
+    if cls is class_registry.lazy:  # whose from_dict takes several
+        cls, lazy = class_registry.dense, lazy is not False
     rows = [
         cls.from_any(
             row,

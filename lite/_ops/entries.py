@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -158,11 +158,10 @@ def filter_non_tensor_data(td: T) -> T:
     return map_tree(td, keep, lambda payload, _: None)
 
 
-def non_tensor_items(td: Container, include_nested: bool = False) -> Iterator[tuple[NestedKey, Any]]:
+def non_tensor_items(td: Container, include_nested: bool = False) -> tuple[tuple[NestedKey, Any], ...]:
     """(key, non-tensor entry) pairs, of nested TensorDicts too if `include_nested`."""
-    for path, entry in walk(td, include_nested, False, is_leaf_nontensor):
-        if isinstance(entry, NonTensorBase):
-            yield to_key(path), entry
+    found = walk(td, include_nested, False, is_leaf_nontensor)
+    return tuple((to_key(path), entry) for path, entry in found if isinstance(entry, NonTensorBase))
 
 
 def is_non_tensor(td: Container, key: NestedKey) -> bool:
@@ -238,7 +237,7 @@ def _device(leaf: object) -> str | None:
 
 
 def rename_(td: T, *names: object, **rename_map: str) -> T:
-    """Rename the dimensions: all of them, or by `old="new"`; returns self.
+    """Rename the dimensions: all of them, or by `old="new"`; None alone removes all names; returns self.
 
     Raises:
         ValueError: both forms together, a wrong number of names, or an unknown old name.
@@ -252,7 +251,7 @@ def rename_(td: T, *names: object, **rename_map: str) -> T:
             raise ValueError(f"Names to rename were not part of the tensordict names: {unknown} vs {old}.")
         new: list[Any] = [None if name is None else rename_map.get(name, name) for name in old]
     else:
-        new = list(names)
+        new = [None] * td.ndim if names == (None,) else list(names)
     set_names(td, check_names(new, td.ndim))
     return td
 

@@ -181,6 +181,10 @@ def test_from_list_lazily_and_strictly() -> None:
     same, different = [{"a": 1}, {"a": 2}], [{"a": 1}, {"b": 2}]
     assert isinstance(TensorDict.from_list(same, lazy=True), LazyStackedTensorDict)
     assert isinstance(TensorDict.from_list(different), LazyStackedTensorDict)
+    for rows in (same, different):
+        assert isinstance(LazyStackedTensorDict.from_list(rows), LazyStackedTensorDict)
+    assert LazyStackedTensorDict.from_list(same, names=["t"]).names == ["t"]
+    assert type(LazyStackedTensorDict.from_list(same, lazy=False)) is TensorDict
     assert type(TensorDict.from_list(same, lazy=False)) is TensorDict
     raises(RuntimeError, "exclusive", lambda: TensorDict.from_list(different, lazy=False))
 

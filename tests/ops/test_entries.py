@@ -89,6 +89,7 @@ def test_kinds_of_entries():
     assert (td.is_non_tensor("s"), td.is_non_tensor("a")) == (True, False)
     for ask in (td.entry_class, td.is_non_tensor):
         raises(KeyError, "", ask, ("n", "q"))
+    assert td.non_tensor_items()[1][0] == "r"
     assert [key for key, _ in td.non_tensor_items()] == ["s", "r"]
     deep = TensorDict({"n": {"s": "x"}})
     assert [key for key, _ in deep.non_tensor_items(include_nested=True)] == [("n", "s")]
@@ -132,6 +133,7 @@ def test_rename_dimensions():
     td = TensorDict({"n": TensorDict({}, [2, 3])}, batch_size=[2, 3], names=["t", None])
     assert td.rename("p", "q").names == ["p", "q"]
     assert td.rename(t="p").names == ["p", None]
+    assert td.rename(None).names == [None, None]
     assert td.names == ["t", None]
     assert td.rename_("p", "q") is td
     assert td["n"].names == ["p", "q"]
