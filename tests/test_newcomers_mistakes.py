@@ -13,11 +13,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from helpers.cases import each_case
+from helpers.counting_env import CountingEnv
 
 import lite
 from lite import TensorDict, nn
 from lite.data import GAE, Collector, LazyTensorStorage, TensorDictReplayBuffer
-from lite.envs import Compose, StepCounter
+from lite.envs import Compose, SerialEnv, StepCounter, Transform, check_env_specs
+from lite.nn.losses import DDPGLoss
 
 
 class Estimator:
@@ -28,6 +30,23 @@ class Estimator:
 
     def transform(self, rows: Any) -> Any:
         return rows * 2
+
+
+class WithoutInit(Transform):
+    def __init__(self) -> None:
+        pass
+
+
+class Forgetful(Transform):
+    def _call(self, tensordict: Any) -> Any:
+        tensordict["twice"] = 2 * tensordict["observation"]
+
+
+class Grows(CountingEnv):
+    """What its steps give is longer than its specs say."""
+
+    def _step(self, tensordict: Any) -> Any:
+        return super()._step(tensordict).set("observation", np.zeros(2, np.float32))
 
 
 class Mistake(NamedTuple):
@@ -54,6 +73,8 @@ def of_library(library: str, name: str, **members: object) -> object:
 
 
 VALUE = nn.TensorDictModule(nn.Linear(4, 1), ["x"], ["state_value"])
+OTHER = nn.TensorDictModule(nn.Linear(1, 1), ["observation"], ["worth"])
+ROLLOUT = CountingEnv().rollout(2)
 MISTAKES = [
     Mistake("an entry has other rows than the batch size says",
         lambda td: TensorDict({"x": np.zeros(3), "y": np.zeros(4)}, [3]), RuntimeError,
@@ -139,6 +160,27 @@ MISTAKES = [
         FileNotFoundError, "meta.json | save or memmap"),
     Mistake("a locked one is given another array", lambda td: assign(td.lock_(), "x", np.ones((3, 4))),
         RuntimeError, "locked | set_()"),
+    Mistake("a network that a loss cannot read", lambda td: DDPGLoss(VALUE, nn.Linear(4, 1)), TypeError,
+        "DDPGLoss | Linear | TensorDictModule(network, in_keys, out_keys) | ValueOperator"),
+    Mistake("and an estimator", lambda td: GAE(gamma=0.9, lmbda=0.9, value_network=nn.Linear(4, 1)),
+        TypeError, "GAE | Linear | TensorDictModule(network, in_keys, out_keys)"),
+    Mistake("values under another key",
+        lambda td: GAE(gamma=0.9, lmbda=0.9, value_network=OTHER)(ROLLOUT.copy()), KeyError,
+        "['worth'] | 'state_value' | set_keys(value=...)"),
+    Mistake("no super().__init__()", lambda td: CountingEnv().append_transform(WithoutInit()), AttributeError,
+        "WithoutInit.__init__ must call super().__init__() first"),
+    Mistake("a transform that gives nothing",
+        lambda td: CountingEnv().append_transform(Forgetful()).rollout(2), RuntimeError,
+        "_step and transforms | NoneType"),
+    Mistake("only what a transform reads", lambda td: Transform(["x"])(td), ValueError,
+        "out_keys as in_keys | [] | ['x']"),
+    Mistake("a longer observation than its spec", lambda td: check_env_specs(Grows()), AssertionError,
+        "('next', 'observation') | the spec says (1,) | (2,)"),
+    Mistake("an environment where a function makes them", lambda td: SerialEnv(2, CountingEnv()), TypeError,
+        "create_env_fn | a function that makes one | CountingEnv("),
+    Mistake("a dict where an environment wants specs",
+        lambda td: setattr(CountingEnv(), "observation_spec", {"x": 1}), TypeError,
+        "observation_spec | Composite | dict"),
     Mistake("dicts with other keys", lambda td: lite.stack([td, td.exclude("info")]), RuntimeError,
         "['info'] | maybe_dense_stack"),
 ]  # fmt: skip

@@ -479,7 +479,7 @@ class EnvBase(EnvSpecs, ABC):
         if shapes is None:
             shapes = self._cached("reward_shapes", self._reward_shapes)
         if not isinstance(following, TensorDictBase):
-            raise RuntimeError(f"_step must return a TensorDict, got {type(following).__name__}.")
+            raise RuntimeError(f"_step and transforms must give TensorDicts, got {type(following).__name__}.")
         lead = following.batch_size[: following.ndim - self.ndim]
         for key, shape in shapes:
             reward = following.get(key, None)
@@ -511,7 +511,7 @@ class EnvBase(EnvSpecs, ABC):
                 "_reset must return a new TensorDict, such as tensordict.empty() and what it adds."
             )
         if not isinstance(made, TensorDictBase):
-            raise RuntimeError(f"_reset must return a TensorDict, got {type(made).__name__}.")
+            raise RuntimeError(f"_reset and transforms must give TensorDicts, got {type(made).__name__}.")
         if self.batch_locked and made.batch_size != self.batch_size:
             raise RuntimeError(
                 f"_reset must return rows of all environments, batch size {self.batch_size}, those that "

@@ -67,7 +67,7 @@ class BatchedEnvBase(EnvBase):
                 raise ValueError(f"{name} must have num_workers={count} elements, got {len(values)}.")
         for maker in makers:
             if isinstance(maker, EnvBase) or not callable(maker):
-                raise TypeError(f"create_env_fn must make environments, got {type(maker).__name__}.")
+                raise TypeError(f"create_env_fn must be a function that makes one, got {maker!r:.40}.")
         super().__init__(
             device=device, allow_done_after_reset=allow_done_after_reset, run_type_checks=run_type_checks
         )
@@ -107,9 +107,9 @@ class BatchedEnvBase(EnvBase):
         differ = any(isinstance(spec, Stacked) for spec in whole.values(True))
         self.__dict__.update(_batch_size=whole.shape, _join=lazy_stack if differ else maybe_dense_stack)
         for name in ("output_spec", "input_spec"):
-            if differ:  # an entry of one kind that differs makes the whole TensorDict a lazy stack
-                for kind in whole[name]:
-                    whole[name][kind] = StackedComposite(*[spec[name, kind] for spec in specs])
+            # An entry of one kind that differs makes the whole TensorDict a lazy stack.
+            for kind in whole[name] if differ else ():
+                whole[name][kind] = StackedComposite(*[spec[name, kind] for spec in specs])
             self.__dict__[f"_{name}"] = whole[name]
         if whole["output_spec", "full_done_spec"].is_empty():
             raise ValueError(f"the environments must share a done entry, got {specs}.")

@@ -295,7 +295,7 @@ class EnvSpecs(Module):
 
     def _assign(self, held: str, part: str, name: str, value: TensorSpec) -> None:
         if not isinstance(value, TensorSpec):
-            raise TypeError(f"{name}_spec must be a spec, got {type(value).__name__}.")
+            raise TypeError(f"{name}_spec must be a spec, as Composite is, got {type(value).__name__}.")
         size = self.batch_size
         if value.shape[: len(size)] != size:
             raise ValueError(

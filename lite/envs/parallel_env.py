@@ -72,9 +72,8 @@ class ParallelEnv(BatchedEnvBase):
 
     def _share(self, fakes: list[Any]) -> None:
         """Make the arrays that the processes share, and send them."""
-        for key, value in (
-            pair for fake in fakes for pair in fake.items(True, True, is_leaf=is_leaf_nontensor)
-        ):
+        entries = [pair for fake in fakes for pair in fake.items(True, True, is_leaf=is_leaf_nontensor)]
+        for key, value in entries:
             if not isinstance(value, np.ndarray):
                 raise TypeError(f"ParallelEnv shares arrays only, got {type(value).__name__} at {key!r}.")
         whole = self._join(fakes, 0)

@@ -63,6 +63,14 @@ def check_env_specs(
     if not env.batch_locked and tensordict is not None:
         shape = np.broadcast_shapes(fake.batch_size, tensordict.batch_size)
         fake, tensordict = fake.expand(*shape), tensordict.expand(*shape)
+    optional = {("next", *to_path(key)) for key in env.state_spec.keys(True, True)}
+    expected = _leaves(fake, optional)
+
+    def check_values(step: Any) -> None:
+        for path, value in _leaves(step, optional).items():
+            if path in expected:
+                _check_like(path, value, expected[path], check_dtype)
+
     try:
         real = env.rollout(
             3,
@@ -74,21 +82,20 @@ def check_env_specs(
     except RuntimeError as error:  # the steps do not stack
         start = env.reset()
         lacking = [key for key in env.full_observation_spec.keys(True, True) if key not in start]
-        if not lacking:
-            raise
-        raise AssertionError(
-            f"a reset gives no {lacking}, which the specs have; it gives {list(start.keys(True, True))}."
-        ) from error
-    optional = {("next", *to_path(key)) for key in env.state_spec.keys(True, True)}
-    expected, got = (_leaves(td, optional) for td in (fake, real[..., 0]))
+        if lacking:
+            raise AssertionError(
+                f"a reset gives no {lacking}, which the specs have; it gives {list(start.keys(True, True))}."
+            ) from error
+        check_values(env.rand_step(start))
+        raise
+    got = _leaves(real[..., 0], optional)
     if expected.keys() != got.keys():
         raise AssertionError(
             f"the keys differ: the specs lack {sorted(got.keys() - expected.keys())}, "
             f"the environment gives no {sorted(expected.keys() - got.keys())}."
         )
     for step in real.unbind(-1):
-        for path, value in _leaves(step, optional).items():
-            _check_like(path, value, expected[path], check_dtype)
+        check_values(step)
     last = env.rand_action(real[..., -1])
     for name, spec, td in (
         ("action", env.full_action_spec, last),
@@ -133,9 +140,7 @@ def _leaves(td: Any, optional: set[tuple[str, ...]]) -> dict[tuple[Any, ...], An
 
 
 def _check_like(path: tuple[Any, ...], real: Any, fake: Any, check_dtype: bool) -> None:
-    if is_non_tensor(real) or is_non_tensor(fake) or isinstance(real, (str, bytes)):
-        return
-    if not hasattr(real, "shape") or not hasattr(fake, "shape"):  # objects
+    if any(is_non_tensor(value) or not hasattr(value, "shape") for value in (real, fake)):
         return
     key = path if len(path) > 1 else path[0]
     wanted = tuple(fake.shape)

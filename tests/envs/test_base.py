@@ -119,7 +119,7 @@ def test_what_a_step_may_not_do():
     td = TensorDict(action=np.zeros(1, np.float32))
     given = TensorDict(observation=np.zeros(1, np.float32))
     for make in (lambda env: env, lambda env: TransformedEnv(env, StepCounter())):
-        with pytest.raises(RuntimeError, match="_step must return a TensorDict, got tuple"):
+        with pytest.raises(RuntimeError, match="_step and transforms must give TensorDicts, got tuple"):
             make(Broken(given, (0.0, 1.0, False))).step(td.copy())
         with pytest.raises(KeyError, match=r"_step gave no reward 'reward', but \['observation'\]"):
             make(Broken(given, given.copy())).step(td.copy())

@@ -402,7 +402,7 @@ def converted(
     """The TensorDict with the entries to write, made of those to read."""
     if len(sources) != len(targets):
         raise ValueError(
-            f"{type(transform).__name__} needs as many keys to write as to read, got {targets} for {sources}."
+            f"{type(transform).__name__} needs as many out_keys as in_keys, got {targets} for {sources}."
         )
     # Read directly, and the place counted by hand: a call and a strict zip take a fifth of a small transform.
     dense = type(tensordict) is TensorDict

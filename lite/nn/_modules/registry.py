@@ -208,6 +208,8 @@ class Registry:
             entries = state.get(registry)
             if entries is not None and name in entries:
                 return entries[name]
+        if name in _REGISTRIES:
+            raise AttributeError(f"{type(self).__name__}.__init__ must call super().__init__() first.")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
     def __delattr__(self, name: str) -> None:

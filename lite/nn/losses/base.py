@@ -30,7 +30,7 @@ from lite.nn.losses.reduction import expanded, reduced, require_loss_function, r
 from lite.nn.settings import InteractionType, set_interaction_type
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.values.base import ValueEstimatorBase
-from lite.nn.values.entries import detached
+from lite.nn.values.entries import detached, require_keys
 from lite.nn.values.value_norm import require_norm
 
 # Keys of padding masks: of a slice sampler, and of steps that a shifted estimator could not compute.
@@ -229,6 +229,7 @@ class LossModule(TensorDictModuleBase):
             keys += entry if isinstance(entry, list) else [entry]
         for network in networks:
             inner, following = network if isinstance(network, tuple) else (network, None)
+            require_keys(inner, self)
             keys += inner.in_keys
             if following:
                 keys += [("next", *require_path(key)) for key in inner.in_keys]

@@ -20,7 +20,7 @@ from lite.nn.distributions.log_prob_names import composite_lp_aggregate
 from lite.nn.settings import set_skip_existing
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
-from lite.nn.values.entries import detached, require_array, require_tensordict
+from lite.nn.values.entries import detached, require_array, require_keys, require_tensordict
 from lite.nn.values.network_calls import NetworkCalls, Values, expand_to, last_valid
 
 Array = NDArray[Any]
@@ -145,6 +145,8 @@ class ValueEstimatorBase(TensorDictModuleBase):
         pieces = num_chunk if num_chunks is None else num_chunks
         if pieces is not None and value_chunk_size is not None:
             raise ValueError("give value_chunk_size or num_chunks, not both.")
+        if value_network is not None:
+            require_keys(value_network, self)
         # Not a registered module: the network belongs to the caller, and is no part of the state dict.
         self.__dict__["value_network"] = value_network
         self.shifted = shifted

@@ -74,6 +74,15 @@ def require_tensordict(tensordict: Any, reader: str) -> None:
         raise TypeError(f"{reader} needs a TensorDict, got {type(tensordict).__name__}.")
 
 
+def require_keys(network: Any, reader: object) -> None:
+    """Raise TypeError unless a network has `in_keys`."""
+    if not hasattr(network, "in_keys"):
+        raise TypeError(
+            f"{type(reader).__name__} needs networks that read entries: TensorDictModule(network, in_keys, out_keys), or "
+            f"Actor and ValueOperator, which have keys by default; got {type(network).__name__}."
+        )
+
+
 def require_time(tensordict: Any, reader: str) -> None:
     """Raise unless `tensordict` is a TensorDict with a batch dimension, the last of which is time."""
     require_tensordict(tensordict, reader)
@@ -93,7 +102,8 @@ def require_array(td: TensorDictBase, path: Path, reader: str, differentiated: b
     """
     entry = td.get(path, None)
     if entry is None:
-        raise KeyError(f"{reader} reads the entry {path}, which the TensorDict lacks.")
+        key = path if len(path) > 1 else path[0]
+        raise KeyError(f"{reader} reads the entry {key!r}, which the TensorDict lacks.")
     if not isinstance(entry, np.ndarray) and (
         not is_interpreted(entry) or (is_differentiated(entry) and not differentiated)
     ):

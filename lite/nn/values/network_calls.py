@@ -142,6 +142,11 @@ class NetworkCalls:
         value = out.get(path, None)
         if isinstance(value, HostArray) and not differs:
             out.set(path, detached(value))
+        if value is None:
+            raise KeyError(
+                f"the value network writes {list(self._network.out_keys)}, the estimator reads "
+                f"{path if len(path) > 1 else path[0]!r}: set_keys(value=...) names another entry."
+            )
         return require_array(out, path, "an estimator of the value network", differs)
 
     def _split(self, data: TensorDictBase) -> Sequence[TensorDictBase]:

@@ -76,7 +76,7 @@ def test_keys():
     assert (transform.in_keys, transform.out_keys) == (["a"], [("b", "c")])
     assert (transform.in_keys_inv, transform.out_keys_inv) == (["d"], [])
     assert ObservationTransform().in_keys == ["observation", "pixels"]
-    with pytest.raises(ValueError, match=r"as many keys to write as to read, got \[\] for \['a'\]"):
+    with pytest.raises(ValueError, match=r"as many out_keys as in_keys, got \[\] for \['a'\]"):
         Sine("a")(TensorDict(a=1.0))
     with pytest.raises(NotImplementedError, match="Transform must define _apply_transform"):
         Transform("a", "a")(TensorDict(a=1.0))

@@ -86,7 +86,7 @@ def test_parameters_of_numpy_and_inputs_of_jax() -> None:
     x = jnp.ones((5, 3))
     for out in (net(x), jax.jit(net)(x), jax.vmap(net)(x)):
         assert isinstance(out, jax.Array)
-        np.testing.assert_allclose(out, net(np.ones((5, 3), np.float32)), rtol=1e-5)
+        np.testing.assert_allclose(out, net(np.ones((5, 3), np.float32)), rtol=1e-5, atol=1e-6)
     assert type(net(np.ones((5, 3), np.float32))) is np.ndarray
 
 
