@@ -78,8 +78,9 @@ def require_keys(network: Any, reader: object) -> None:
     """Raise TypeError unless a network has `in_keys`."""
     if not hasattr(network, "in_keys"):
         raise TypeError(
-            f"{type(reader).__name__} needs networks that read entries: TensorDictModule(network, in_keys, out_keys), or "
-            f"Actor and ValueOperator, which have keys by default; got {type(network).__name__}."
+            f"{type(reader).__name__} needs networks that read entries: "
+            "TensorDictModule(network, in_keys, out_keys), or Actor and ValueOperator, which have keys by "
+            f"default; got {type(network).__name__}."
         )
 
 
