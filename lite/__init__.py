@@ -53,4 +53,13 @@ _NAMES = {
 # So `lite.nn.Linear` needs no import of `lite.nn`, as with torch; it is one when it is asked for.
 _PACKAGES = {name: name for name in ("data", "envs", "kernels", "models", "nn", "optim")}
 
-__all__, __getattr__, __dir__ = _import_on_first_use(globals(), _NAMES, _PACKAGES)
+__all__, _get, __dir__ = _import_on_first_use(globals(), _NAMES, _PACKAGES)
+
+
+def __getattr__(name: str) -> object:
+    if name == "manual_seed":
+        raise AttributeError(
+            "module 'lite' has no attribute 'manual_seed': give a seed to what draws, as rng=0 to a layer, "
+            "generator=0 to a buffer, a sampler or a policy, seed=0 to a Collector, and env.set_seed(0)"
+        )
+    return _get(name)

@@ -181,6 +181,11 @@ MISTAKES = [
     Mistake("a dict where an environment wants specs",
         lambda td: setattr(CountingEnv(), "observation_spec", {"x": 1}), TypeError,
         "observation_spec | Composite | dict"),
+    Mistake("a seed for everything", lambda td: lite.manual_seed(0), AttributeError,
+        "'manual_seed' | rng=0 | generator=0 | env.set_seed(0)"),
+    Mistake("a collector that leaves out next observations",
+        lambda td: Collector(CountingEnv(), None, frames_per_batch=10, compact_obs=True), TypeError,
+        "'compact_obs' | LazyTensorStorage(size, compress_next=True)"),
     Mistake("dicts with other keys", lambda td: lite.stack([td, td.exclude("info")]), RuntimeError,
         "['info'] | maybe_dense_stack"),
 ]  # fmt: skip

@@ -44,7 +44,8 @@ def check_torch_arguments(given: Mapping[str, Any]) -> None:
     """
     for name, value in given.items():
         if name not in TorchArguments.__annotations__:
-            raise TypeError(f"a collector has no argument {name!r}.")
+            way = "; LazyTensorStorage(size, compress_next=True) keeps next observations once"
+            raise TypeError(f"a collector has no argument {name!r}{way if name == 'compact_obs' else ''}.")
         if name in _DEVICES and value is not None and not is_cpu(value):
             raise ValueError(f"{name} must be None or 'cpu', got {value!r}.")
         if name in _COMPILERS and value not in (None, False):
