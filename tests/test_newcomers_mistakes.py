@@ -186,6 +186,9 @@ MISTAKES = [
     Mistake("a collector that leaves out next observations",
         lambda td: Collector(CountingEnv(), None, frames_per_batch=10, compact_obs=True), TypeError,
         "'compact_obs' | LazyTensorStorage(size, compress_next=True)"),
+    Mistake("a way in which weights are sent",
+        lambda td: Collector(CountingEnv(), None, frames_per_batch=10, weight_sync_schemes={}), TypeError,
+        "'weight_sync_schemes' | update_policy_weights_()"),
     Mistake("dicts with other keys", lambda td: lite.stack([td, td.exclude("info")]), RuntimeError,
         "['info'] | maybe_dense_stack"),
 ]  # fmt: skip

@@ -9,6 +9,12 @@ from lite._arrays.device import is_cpu
 
 _DEVICES = ("device", "storing_device", "policy_device", "env_device")
 _COMPILERS = ("compile_policy", "cudagraph_policy")
+_SENT = ": update_policy_weights_() sends weights to where the policy runs"
+_WAYS = {
+    "compact_obs": ": LazyTensorStorage(size, compress_next=True) keeps next observations once",
+    "weight_sync_schemes": _SENT,
+    "weight_updater": _SENT,
+}
 _ALWAYS = ("extend_buffer", "reset_when_done")
 
 
@@ -44,8 +50,7 @@ def check_torch_arguments(given: Mapping[str, Any]) -> None:
     """
     for name, value in given.items():
         if name not in TorchArguments.__annotations__:
-            way = "; LazyTensorStorage(size, compress_next=True) keeps next observations once"
-            raise TypeError(f"a collector has no argument {name!r}{way if name == 'compact_obs' else ''}.")
+            raise TypeError(f"a collector has no argument {name!r}{_WAYS.get(name, '')}.")
         if name in _DEVICES and value is not None and not is_cpu(value):
             raise ValueError(f"{name} must be None or 'cpu', got {value!r}.")
         if name in _COMPILERS and value not in (None, False):
