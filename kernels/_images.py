@@ -37,6 +37,38 @@ def grey(x: NDArray[Any], parts: tuple[float, float, float]) -> NDArray[Any]:
     return out.transpose(np.argsort([axis for axis in order if axis != colours]))
 
 
+def resize(x: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[Any]:
+    """Images of shape (..., W, H) in another size, by weights of shape (new, old) of their rows and columns.
+
+    Bytes are rounded.
+    """
+    (at_row, of_rows), (at_column, of_columns) = _taps(rows), _taps(columns)
+    height, width = x.shape[-2:]
+    source = contiguous(x, x.dtype).reshape(-1)
+    out = np.empty((*x.shape[:-2], len(rows), len(columns)), x.dtype)
+    flat, old, new = out.reshape(-1), height * width, len(rows) * len(columns)
+
+    def run(start: int, stop: int) -> None:
+        line, sums = np.empty(width, np.float32), np.empty(len(columns), np.float32)
+        images.resize(
+            source[start * old : stop * old], height, width, at_row, of_rows, at_column, of_columns.T.copy(),
+            x.dtype == np.uint8, line, sums, flat[start * new : stop * new],
+        )  # fmt: skip
+
+    for_rows(run, out.size // new, max(1, _CHUNK // old))
+    return out
+
+
+def _taps(weights: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Where the weights of each row that are not 0 begin, and from there on as many as any row has."""
+    some = weights != 0
+    have = some.shape[1]
+    first = some.argmax(1)
+    count = int((have - some[:, ::-1].argmax(1) - first).max())
+    first = np.minimum(first, have - count)
+    return first, np.take_along_axis(weights, first[:, None] + np.arange(count), 1).astype(np.float32)
+
+
 def _in_memory(x: NDArray[Any]) -> tuple[list[int], NDArray[Any]]:
     """The axes in their order in memory, and the array with its axes in this order; a copy if it has gaps."""
     order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis] or x.nbytes))

@@ -119,7 +119,11 @@ def _layers() -> Signatures:
 
 def _images(x: str) -> Signatures:
     """Kernels that read bytes or float32."""
-    return {"images.affine": [f"{x}[] f f ? f[]"], "images.grey": [f"{x}[] q f[] {x}[]"]}
+    return {
+        "images.affine": [f"{x}[] f f ? f[]"],
+        "images.grey": [f"{x}[] q f[] {x}[]"],
+        "images.resize": [f"{x}[] q q q[] f[,] q[] f[,] ? f[] f[] {x}[]"],
+    }
 
 
 def _all() -> Signatures:

@@ -28,13 +28,26 @@ def test_layouts(rng):
         np.testing.assert_array_equal(x, before)
 
 
+def test_sizes(rng):
+    """Weights that are not 0 may lie anywhere in a row, and in some rows there may be none."""
+    rows, columns = rng.random((4, 7)), rng.random((3, 6))
+    rows[0, :5] = rows[1, 2:] = rows[2] = columns[1, 1:4] = columns[2, 3:] = 0
+    x = rng.random((6, 2, 7), np.float32).transpose(1, 2, 0)
+    np.testing.assert_allclose(_images.resize(x, rows, columns), rows @ x @ columns.T, rtol=1e-5)
+
+
 def test_threads_change_nothing(rng, monkeypatch):
+    x, rows = rng.random((13, 7, 11), np.float32), rng.random((4, 7))
+    calls = (
+        lambda: _images.affine(x, 0.5, 3.0, False),
+        lambda: _images.resize(x, rows, np.eye(11)),
+    )
+    expected = [call() for call in calls]
     monkeypatch.setattr(_images, "_CHUNK", 100)
-    x = rng.random(1001, np.float32)
     before = get_num_threads()
     try:
         set_num_threads(3)
-        out = _images.affine(x, 0.5, 3.0, False)
+        for call, one in zip(calls, expected, strict=True):
+            np.testing.assert_array_equal(call(), one)
     finally:
         set_num_threads(before)
-    np.testing.assert_array_equal(out, x * np.float32(3) + np.float32(0.5))

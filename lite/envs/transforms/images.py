@@ -217,7 +217,7 @@ class Resize(ImageTransform):
 
     Each pixel is a weighted mean of those that it lies on, so that nothing is skipped where images shrink:
     bilinear and bicubic filters grow with the factor, as Pillow has them. Rows and columns are filtered by
-    matrix products.
+    matrix products, those of large batches by compiled code.
 
     Args:
         w: size in the dimension before the last one, or both sizes.
@@ -267,9 +267,13 @@ class Resize(ImageTransform):
             exact = self.interpolation == "nearest-exact"
             obs = np.take(obs, _nearest(rows, self.w, exact), -2)
             return np.take(obs, _nearest(columns, self.h, exact), -1)
+        dtype = obs.dtype if is_floating(obs.dtype) else get_default_dtype()
+        images = images_for(obs, dtype) if self.w * self.h < rows * columns else None
+        if images:  # of larger images it fetches more numbers, one by one, and gains nothing
+            weights = [_weights(*sizes, self.interpolation) for sizes in ((rows, self.w), (columns, self.h))]
+            return images.resize(obs, *weights)
         if type(obs) is np.ndarray and obs.ndim > 3 and obs[:1].size >= _LARGE:
             return np.stack([self._apply_transform(image) for image in obs])
-        dtype = obs.dtype if is_floating(obs.dtype) else get_default_dtype()
         image = obs.astype(dtype, copy=False)
         if columns != self.h:
             image = np.matmul(image, _weights(columns, self.h, self.interpolation).T.astype(dtype))
@@ -293,14 +297,9 @@ def _nearest(have: int, want: int, exact: bool) -> NDArray[np.int64]:
 def _weights(have: int, want: int, interpolation: str) -> NDArray[np.float64]:
     """The weights of pixels, of shape (want, have)."""
     scale = have / want
-    grown = max(scale, 1.0)
-    reach = (1.0 if interpolation == "bilinear" else 2.0) * grown
     center = scale * (np.arange(want) + 0.5)
-    first = np.maximum((center - reach + 0.5).astype(np.int64), 0)[:, None]
-    last = np.minimum((center + reach + 0.5).astype(np.int64), have)[:, None]
-    pixels = np.arange(have)[None]
-    distance = np.abs(pixels - center[:, None] + 0.5) / grown
-    weights = np.where((pixels >= first) & (pixels < last), _filter(distance, interpolation), 0.0)
+    distance = np.abs(np.arange(have) - center[:, None] + 0.5) / max(scale, 1.0)
+    weights = _filter(distance, interpolation)
     return weights / weights.sum(1, keepdims=True)
 
 

@@ -50,6 +50,24 @@ def test_large_images_are_what_small_ones_are(monkeypatch):
     assert weights.call_count == 2 + 2 * 8
 
 
+@pytest.mark.compiled
+def test_many_images_are_what_each_is(rng):
+    drawn = rng.integers(0, 256, (40, 60, 50, 3)).astype(np.uint8)
+    for image in (drawn, drawn.astype(np.float32) / 255):
+        pixels = np.moveaxis(image, -1, 1)
+        for mode in ("bilinear", "bicubic"):
+            for size in ((30, 25), (20, 50), (84, 10), (84, 84)):
+                resize = Resize(*size, mode)
+                each = np.stack([resize(TensorDict(pixels=one))["pixels"] for one in pixels])
+                out = resize(TensorDict(pixels=pixels))["pixels"]
+                assert out.dtype == image.dtype
+                tolerance = (
+                    1 if image is drawn else 1e-6
+                )  # sums in another order are rounded to another level
+                np.testing.assert_allclose(out.astype(float), each.astype(float), atol=tolerance, rtol=0)
+                assert np.mean(out != each) < 1e-3 or image is not drawn
+
+
 def test_spec_and_arguments():
     assert Resize(3, 9).transform_observation_spec(Bounded(0, 1, (3, 6, 6))).shape == (3, 3, 9)
     with pytest.raises(ValueError, match="interpolation must be one of"):

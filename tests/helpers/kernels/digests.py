@@ -92,6 +92,7 @@ def _others(rng: np.random.Generator) -> Iterator[Case]:
         yield f"affine {image.dtype}", [_images.affine(image, 0.3, 0.7, divide) for divide in (True, False)]
         colours = image.reshape(37, 3, 37, 1), image.reshape(37, 37, 1, 3).transpose(0, 3, 1, 2)
         yield f"grey {image.dtype}", [_images.grey(y, (0.3, 0.6, 0.1)) for y in colours]
+        yield f"resize {image.dtype}", _images.resize(image, rng.random((9, 37)), rng.random((50, 111)) / 50)
     yield "layer_norm", _layers.layer_norm(x, x[0], x[1], 111, 1e-5)
 
 

@@ -40,6 +40,7 @@ ENTRIES: list[tuple[Any, str]] = [
     (recurrent, "gru"), (recurrent, "gru_back"), (convolution, "convolve"), (convolution, "by_weight"),
     (sum_tree, "update"), (sum_tree, "search"), (optimizers, "adam"), (optimizers, "sgd"),
     (optimizers, "rmsprop"), (optimizers, "lerp"), (images, "affine"), (images, "grey"),
+    (images, "resize"),
 ]  # fmt: skip
 
 
@@ -110,6 +111,7 @@ def call_everything() -> None:
     for x in (np.zeros((1, 3, 2, 2), np.float32), np.broadcast_to(np.uint8(1), (1, 3, 2, 2))):
         _images.affine(x, 0.0, 255.0, True)
         _images.grey(x, (0.5, 0.25, 0.25))
+        _images.resize(x, np.eye(3, 2), np.ones((1, 2)))
     one = np.zeros((1, 2), np.float32)
     _layers.rotate(one, one[:, :1].copy(), one[:, :1].copy(), 1, 2, False)
     rows = _layers.Rows(one.reshape(-1), 0, 2)
