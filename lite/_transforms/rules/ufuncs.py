@@ -56,8 +56,9 @@ def _floor_divide(a: Any, b: Any) -> Array:
         whole = np.rint((a - rest) / b) - _is_other_sign(rest, b).astype(a.dtype)
         return np.where(b == 0.0, a / b, whole)
     divisor = _divisor(b)
-    shape = a.graph.broadcast([a.shape, b.shape])
-    whole = a.graph.emit("Div", [a - _remainder(a, b), divisor], shape, a.dtype)
+    whole = _of_two("Div", a, divisor)
+    if a.dtype.kind == "i":
+        whole = whole - (a - whole * divisor != _of_two("Mod", a, divisor)).astype(a.dtype)
     return whole if divisor is b else np.where(b == 0, 0, np.where(b == divisor, whole, -a))
 
 
@@ -65,7 +66,7 @@ def _remainder(a: Any, b: Any) -> Array:
     if a.dtype.kind == "f":
         rest = _fmod(a, b)  # which is exact, as a - floor(a / b) * b is not
         return np.where(_is_other_sign(rest, b), rest + b, rest)
-    return _integer_mod(a, b)
+    return _of_two("Mod", a, _divisor(b))
 
 
 def _is_other_sign(rest: Array, b: Array) -> Array:
@@ -73,14 +74,14 @@ def _is_other_sign(rest: Array, b: Array) -> Array:
 
 
 def _fmod(a: Any, b: Any) -> Any:
-    if a.dtype.kind != "f":
-        return _integer_mod(a, b, fmod=1)
-    return a.graph.emit("Mod", [a, b], a.graph.broadcast([a.shape, b.shape]), a.dtype, fmod=1)
+    if a.dtype.kind != "f":  # the operator's is computed in float64, which has not all of int64
+        divisor = _divisor(b)
+        return a - _of_two("Div", a, divisor) * divisor
+    return _of_two("Mod", a, b, fmod=1)
 
 
-def _integer_mod(a: Any, b: Any, **attributes: int) -> Any:
-    shape = a.graph.broadcast([a.shape, b.shape])
-    return a.graph.emit("Mod", [a, _divisor(b)], shape, a.dtype, **attributes)
+def _of_two(op: str, a: Any, b: Any, **attributes: int) -> Any:
+    return a.graph.emit(op, [a, b], a.graph.broadcast([a.shape, b.shape]), a.dtype, **attributes)
 
 
 def _divisor(b: Any) -> Any:

@@ -1,6 +1,7 @@
 """Reading Minari's files; `tests/parity/test_minari.py` reads those that Minari itself wrote."""
 
 import os
+import shutil
 
 import numpy as np
 import pytest
@@ -59,6 +60,29 @@ def test_nested_entries_and_infos(tmp_path):
     np.testing.assert_array_equal(td["next", "info", "both"], np.arange(1, 5))
     np.testing.assert_array_equal(td["next", "info", "deep", "after"], np.arange(4))
     assert ("info", "deep", "after") not in td.keys(True, True)
+
+
+def test_images_as_jpeg_are_told_by_their_space(tmp_path):
+    image, bytes_of = {"type": "Box", "shape": [8, 8, 3]}, np.zeros((5, 20), np.uint8)
+    out = tmp_path / "out"
+    for place, space, data, refused in (
+        ("", image, bytes_of, True),
+        ("", image, np.zeros((5, 8, 8, 3), np.uint8), False),
+        ("", image, bytes_of.astype(float), False),
+        ("", {**image, "type": "Text"}, bytes_of, False),
+        ("/arm/_index_1", {"subspaces": {"arm": {"subspaces": [{}, image]}}}, bytes_of, True),
+        ("/arm/_index_1", {"subspaces": {"arm": {"subspaces": [image]}}}, bytes_of, False),
+        ("/arm/_index_a", {"subspaces": {"arm": {"subspaces": [image]}}}, bytes_of, False),
+    ):
+        more = {"observations": None, f"observations{place}": data}
+        source = write(tmp_path / "source", {"episode_0": episode(4, **more)}, observation_space=space)
+        if refused:
+            raises(
+                ValueError, "observations.* holds images of shape", minari_to_memmap, source, tmp_path / "o"
+            )
+        else:
+            assert minari_to_memmap(source, out).batch_size == (4,)
+            shutil.rmtree(out)
 
 
 def test_numbers_of_other_types(tmp_path):

@@ -99,14 +99,21 @@ def test_of_infinite_numbers_and_nan() -> None:
     assert lite.jit(np.floor_divide, threads=1)(np.float64([1.0]), np.float64([0.1])) == 9  # not floor(a / b)
 
 
-def test_divisors_of_whole_numbers_that_are_0() -> None:
-    x = np.int32([0, 1, -1, 2, -7, 63, np.iinfo(np.int32).min])
-    a, b = (grid.ravel() for grid in np.meshgrid(x, np.int32([0, -1, 1, 2])))
+def test_divisors_of_whole_numbers() -> None:
+    """0, -1, by which the smallest number ends a process, and those that leave a rest of another sign."""
     of_two = (np.floor_divide, np.remainder, np.fmod)
-    with np.errstate(all="ignore"):
-        want = [ufunc(a, b) for ufunc in of_two]
-    got = lite.jit(lambda a, b: [ufunc(a, b) for ufunc in of_two], threads=1)(a, b)
-    np.testing.assert_array_equal(got, want)
+    for dtype in (np.int8, np.uint8, np.int32, np.int64):
+        limits = np.iinfo(dtype)
+        edges = [limits.min, limits.min + 1, -7, -2, -1, 0, 1, 2, 3, 63, limits.max - 1, limits.max]
+        x = np.array([edge for edge in edges if edge >= limits.min], dtype)
+        a, b = (grid.ravel() for grid in np.meshgrid(x, x))
+        with np.errstate(all="ignore"):
+            want = [ufunc(a, b) for ufunc in of_two]
+            by_known = [ufunc(x, n) for ufunc in of_two for n in x]
+        got = lite.jit(lambda a, b: [ufunc(a, b) for ufunc in of_two], threads=1)(a, b)
+        np.testing.assert_array_equal(got, want, str(dtype))
+        got = lite.jit(lambda a, x=x: [ufunc(a, n) for ufunc in of_two for n in x], threads=1)(x)
+        np.testing.assert_array_equal(got, by_known, str(dtype))
 
 
 def test_shifts_by_any_number() -> None:
