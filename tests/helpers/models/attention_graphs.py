@@ -138,6 +138,13 @@ def size_of_past(model: Any, start: int, end: int) -> None:
     gather.input[1] = insert(model, "Add", "position_ids", "no_position", result="positions")
 
 
+def open_size(model: Any, axis: int) -> None:
+    """A size of the cache is not told."""
+    for value in model.graph.input:
+        if "past" in value.name:
+            value.type.tensor_type.shape.dim[axis].dim_param = "n"
+
+
 def half(model: Any) -> None:
     """As `graph` makes them, but for the types, which onnxruntime would refuse."""
     for value in (*model.graph.input, *model.graph.output):

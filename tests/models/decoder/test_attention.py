@@ -64,6 +64,7 @@ UNKNOWN = [
     graphs.filler_by_id, graphs.width_of_mask, graphs.length_of_past,
     partial(graphs.size_of_past, start=2, end=3), partial(graphs.size_of_past, start=-2, end=3),
     partial(graphs.size_of_past, start=0, end=-1), graphs.half,
+    partial(graphs.open_size, axis=1), partial(graphs.open_size, axis=3),
 ]  # fmt: skip
 
 
@@ -83,6 +84,9 @@ def test_forms_that_are_the_same(change: graphs.Change, tmp_path: Path, rng: np.
 def test_forms_that_are_left_alone() -> None:
     for change in UNKNOWN:
         assert replace_attention(graphs.changed_graph(change), HEADS) is None, change
+    for heads in (HEADS, HEADS + 1):  # of which the cache's are a part
+        replaced = replace_attention(graphs.changed_graph(graphs.nothing), heads)
+        assert (replaced is None) is (heads % HEADS > 0)
 
 
 def test_a_change_that_does_not_run_is_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
