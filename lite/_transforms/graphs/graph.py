@@ -94,6 +94,7 @@ class Graph:
     """
 
     made = "exported"  # what is done with a function, in errors
+    sums_exactly = False  # whether sums of int64 have all digits, at six operators for one
     refuses = False  # whether numbers that are computed from a dynamic size are refused at once
     form: Any = None  # of what the function gives
     asked: Sequence[Comparison] = ()  # of dynamic sizes, by the function itself

@@ -274,6 +274,15 @@ def _reduce(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) ->
     return graph.cast(out, x.dtype)
 
 
+def _sum_of_int64(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
+    """By halves, of 32 bits each: onnxruntime sums integers in float64, which has not all of them."""
+    wide, half = graph.cast(x, np.int64), graph.constant(np.int64(2**32))
+    low = graph.emit("Mod", [wide, half], x.shape, wide.dtype)
+    high = graph.emit("Div", [wide - low, half], x.shape, wide.dtype)
+    sums: list[Any] = [_reduce(graph, "ReduceSum", part, axis, keepdims) for part in (high, low)]
+    return graph.cast(sums[0] * half + sums[1], x.dtype)
+
+
 def _is_empty(x: GraphArray, axis: Axes) -> bool:
     """Whether there is nothing to reduce; `lite.jit` keeps the graph for sizes of the same answer."""
     return math.prod(x.shape[k] for k in _axes(x, axis)) < 1
@@ -313,6 +322,7 @@ def _onnx_reduction(
 ) -> Array | GraphArray:
     op, join, left_out = _REDUCTIONS[function]
     x, initial = graph.operand(a), options.get("initial")
+    given = x.dtype
     if function in (np.all, np.any):
         x = truth(graph, x)
     elif function in (np.sum, np.prod):
@@ -322,7 +332,11 @@ def _onnx_reduction(
     if left_out is None and not _is_given(initial) and _is_empty(x, axis):
         raise ValueError(f"zero-size array to reduction operation {join.__name__} which has no identity")
     along: Any = {"axis": axis, "keepdims": options.get("keepdims", False)}
-    out: Any = _reduce(graph, op, wide, **along)
+    out: Any
+    if graph.sums_exactly and function is np.sum and given == x.dtype in (np.int64, np.uint64):
+        out = _sum_of_int64(graph, x, **along)
+    else:
+        out = _reduce(graph, op, wide, **along)
     if left_out is None and x.dtype.kind == "f":  # whose operators pass NaN over, or not, as it is placed
         out = np.where(np.any(np.isnan(x), **along), np.nan, out)
     if _is_given(initial):

@@ -309,6 +309,14 @@ def test_reductions_of_nothing() -> None:
         raises(ValueError, "zero-size array", found, np.ones((0, 2)))
 
 
+def test_sums_of_64_bits_have_all_of_them() -> None:
+    for dtype in (np.int64, np.uint64):
+        x = np.random.default_rng(0).integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (5, 3), dtype)
+        for options in ({}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": 0, "initial": 2**60 + 1}):
+            function = functools.partial(np.sum, **options)
+            np.testing.assert_array_equal(lite.jit(function, threads=1)(x), function(x), strict=True)
+
+
 def test_nan_is_the_largest_and_the_smallest() -> None:
     x = np.random.default_rng(0).normal(size=(9, 8)).astype(np.float32)
     x[0, 1:4] = x[3, 7] = x[5] = np.nan
