@@ -113,8 +113,10 @@ def test_a_restored_generator_is_not_the_buffers():
     sampler = RandomSampler()
     sampler._rng = shared
     before = shared.bit_generator.state
-    sampler.load_state_dict(RandomSampler(generator=3).state_dict())
+    state = RandomSampler(generator=3).state_dict()
+    sampler.load_state_dict(state)
     assert shared.bit_generator.state == before
+    assert sampler.state_dict() == state
     storage = filled(100)
     np.testing.assert_array_equal(
         sampler.sample(storage, 9)[0], RandomSampler(generator=3).sample(storage, 9)[0]
