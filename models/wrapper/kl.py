@@ -124,8 +124,8 @@ class KLComputation(TensorDictModuleBase):
 
     The penalty of a token is log p - log q of the token that was drawn from p, whose mean is the divergence
     KL(p||q); it is 0 where either is NaN, which stands for no score. The new reward is
-    ``reward - coeff * penalty``, one for each token. Everything is read and written below "next" if there is
-    such an entry.
+    ``reward - coeff * penalty``, one for each token; rewards are those of tokens, (..., L, 1), or of
+    responses, (..., 1). Everything is read and written below "next" if there is such an entry.
 
     Args:
         gen_log_probs_full_key: the log-probs under the model that generates, (*batch, L) or ragged rows.
@@ -176,7 +176,7 @@ class KLComputation(TensorDictModuleBase):
             lengths, as nothing else holds those.
 
         Raises:
-            ValueError: log-probs are missing or of different shapes, or rewards have not one dimension more.
+            ValueError: log-probs are missing or of different shapes, or rewards are of neither shape.
         """
         return _at_next(tensordict, self._compute)
 
@@ -191,6 +191,8 @@ class KLComputation(TensorDictModuleBase):
         if value is None:
             return _put(td, self.kl_key, penalties)
         rewards = rows_of(value, ndim)
+        # those of responses, as `LLMCollector` gives them: each token has its response's
+        rewards = [reward[..., None] if reward.shape == (1,) else reward for reward in rewards]
         for reward, penalty in zip(rewards, penalties, strict=True):
             if reward.ndim != penalty.ndim + 1:
                 raise ValueError(

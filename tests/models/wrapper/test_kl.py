@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import raises
+from helpers.cases import each_case, raises
 from helpers.models.prompts import HELLO, HI, Make, rows
 
 from lite import LazyStackedTensorDict, TensorDict, lazy_stack, models
@@ -147,12 +147,14 @@ def test_retrieve_log_prob_errors(scorer: Make, wrap: Make) -> None:
 # -- KLComputation -----------------------------------------------------------------------------
 
 
-def test_kl_of_dense_rows() -> None:
+@each_case("shape", [(2, 1), (2, 1, 1)])
+def test_kl_of_dense_rows(shape: tuple[int, ...]) -> None:
+    """Rewards of responses, as `LLMCollector` gives them, or of tokens, of which there may be one for all."""
     gen, ref = np.float32([[-1, -2], [-3, -4]]), np.float32([[-2, -2], [-1, -5]])
     td = TensorDict(
         log_probs=TensorDict(full=gen, batch_size=[2]),
         ref_log_probs=TensorDict(full=ref, batch_size=[2]),
-        reward=np.ones((2, 1, 1), np.float32),
+        reward=np.ones(shape, np.float32),
         batch_size=[2],
     )
     out = models.KLComputation(coeff=0.5)(td)
@@ -221,7 +223,7 @@ def test_kl_errors() -> None:
         ValueError, match="Batch size mismatch: gen_log_probs has 2 samples, ref_log_probs has 3 samples"
     ):
         models.KLComputation()(TensorDict(log_probs=TensorDict(full=np.zeros((2, 3))), ref_log_probs=more))
-    td = TensorDict(log_probs=row, ref_log_probs=row, reward=np.zeros((2, 1)), batch_size=[2])
+    td = TensorDict(log_probs=row, ref_log_probs=row, reward=np.zeros((2, 3)), batch_size=[2])
     raises(
         ValueError, r"The rewards have shape .* one more dimension than the KL", models.KLComputation(), td
     )
