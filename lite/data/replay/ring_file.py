@@ -394,13 +394,8 @@ class _Undo:
             places.append(size)
             size += -(-array[:1].nbytes * capacity // 64) * 64
         if new:
-            self._capacity, self._index, self._copies = (
-                0,
-                np.zeros(0, np.int64),
-                [],
-            )  # Windows removes no mapped file
             with suppress(FileNotFoundError):
-                os.unlink(self.path)
+                remove_file(self.path)
             flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
             descriptor = os.open(self.path, flags, 0o666)
             os.ftruncate(descriptor, size)
