@@ -118,8 +118,8 @@ def replace(source: str, target: str) -> None:
     """
     try:
         os.replace(source, target)
-    except PermissionError:
-        if not WINDOWS or not os.path.isfile(target):
+    except OSError as error:  # Windows has several for a file in use
+        if not WINDOWS or isinstance(error, FileNotFoundError) or not os.path.isfile(target):
             raise
         aside = _aside(target)
         try:
@@ -133,7 +133,12 @@ def replace(source: str, target: str) -> None:
 
 def remove(path: str) -> None:
     """`os.unlink`; on Windows what is mapped, or opened by a virus scanner, stays under another name."""
-    os.unlink(_aside(path) if WINDOWS and not ASIDE.search(path) else path)
+    if not WINDOWS or ASIDE.search(path):
+        os.unlink(path)
+        return
+    aside = _aside(path)
+    with suppress(OSError):
+        os.unlink(aside)
 
 
 def _aside(path: str) -> str:

@@ -68,8 +68,10 @@ class Windows:
     def _refusing(self, call, places):
         def refusing(*paths, **options):
             names = [os.path.basename(path) for path in paths]
-            if self.open.intersection(names) or {x.partition("%")[0] for x in names[places]} & self.mapped:
+            if self.open.intersection(names):
                 raise PermissionError(13, "Access is denied")
+            if {name.partition("%")[0] for name in names[places]} & self.mapped:
+                raise OSError(22, "a file with a user-mapped section is open")
             return call(*paths, **options)
 
         return refusing
@@ -84,6 +86,8 @@ def test_a_mapped_file_makes_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert TensorDict.load_memmap(path)["a"].tolist() == [1] * 5
     aside = sorted(name.partition("%old-")[0] for name in os.listdir(path) if "%" in name)
     assert aside == ["a.memmap", "b.memmap"]
+    system.remove(f"{path}/a.memmap")
+    assert "a.memmap" not in os.listdir(path)
     windows.mapped = set()
     TensorDict({"a": np.zeros(2)}).memmap(path)
     assert sorted(os.listdir(path)) == ["a.memmap", "meta.json"]
