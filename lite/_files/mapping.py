@@ -21,7 +21,7 @@ import numpy as np
 
 from lite._arrays.types import Array, Shape
 from lite._files.blocks import SharedBlock
-from lite._files.system import VIEWS, WINDOWS
+from lite._files.system import VIEWS, WINDOWS, open_existing
 
 _NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
@@ -205,7 +205,7 @@ def open_regular(path: str, flags: int) -> tuple[int, os.stat_result]:
     if not _NOFOLLOW and os.path.islink(path):
         raise ValueError(f"refusing to follow the symbolic link {path}.")
     try:
-        descriptor = os.open(path, flags | _READ_FLAGS)
+        descriptor = open_existing(path, flags | _READ_FLAGS)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise ValueError(f"refusing to follow the symbolic link {path}.") from error

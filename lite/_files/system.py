@@ -35,7 +35,9 @@ WINDOWS = os.name == "nt"
 ASIDE = re.compile("%old-[0-9a-f]{8}$")  # ends the name of a file that made room for another
 _FAILED = ctypes.c_void_p(-1).value
 _PAUSES = (0.01, 0.04, 0.16, 0.64)  # seconds in which a virus scanner lets go of what was just written
-_WAITING, _LOCKED, _DENIED = 0x102, 33, 5  # of Windows
+# Of Windows.
+_WAITING, _LOCKED, _DENIED = 0x102, 33, 5
+_READ, _WRITE, _SHARED, _OPEN_EXISTING = 1 << 31, 1 << 30, 1 | 2 | 4, 3
 
 View = Callable[[int, int, bool], int]
 
@@ -62,19 +64,20 @@ def _kernel32() -> Any:
     from ctypes import wintypes
 
     kernel = ctypes.WinDLL("kernel32", use_last_error=True)  # type: ignore[attr-defined]
-    handle, number, flag = wintypes.HANDLE, wintypes.DWORD, wintypes.BOOL
-    for name, result, arguments in (
-        ("CreateFileMappingW", handle, [handle, ctypes.c_void_p, number, number, number, wintypes.LPCWSTR]),
+    handle, number, flag, name = wintypes.HANDLE, wintypes.DWORD, wintypes.BOOL, wintypes.LPCWSTR
+    for function_name, result, arguments in (
+        ("CreateFileMappingW", handle, [handle, ctypes.c_void_p, number, number, number, name]),
         ("MapViewOfFile", ctypes.c_void_p, [handle, number, number, number, ctypes.c_size_t]),
         ("UnmapViewOfFile", flag, [ctypes.c_void_p]),
+        ("CreateFileW", handle, [name, number, number, ctypes.c_void_p, number, number, handle]),
         ("CloseHandle", flag, [handle]),
-        ("CreateMutexW", handle, [ctypes.c_void_p, flag, wintypes.LPCWSTR]),
+        ("CreateMutexW", handle, [ctypes.c_void_p, flag, name]),
         ("ReleaseMutex", flag, [handle]),
         ("LockFile", flag, [handle, number, number, number, number]),
         ("WaitForSingleObject", number, [handle, number]),
         ("OpenProcess", handle, [number, flag, number]),
     ):
-        function = getattr(kernel, name)
+        function = getattr(kernel, function_name)
         function.restype, function.argtypes = result, arguments
     return kernel
 
@@ -98,6 +101,18 @@ def _of_windows() -> tuple[View, Callable[[int, int], Any]]:
 _kernel: Any = _kernel32() if WINDOWS else None
 # From Python 3.13 on its own `mmap` closes the file, but not on Windows.
 VIEWS = _of_windows() if WINDOWS else None if sys.version_info >= (3, 13) else _of_the_c_library()
+
+
+def open_existing(path: str, flags: int) -> int:
+    """`os.open` of a file that is there; on Windows, too, others may rename it meanwhile."""
+    if _kernel is None:
+        return os.open(path, flags)
+    access = _READ if not flags & (os.O_RDWR | os.O_WRONLY) else _READ | _WRITE
+    handle = _kernel.CreateFileW(path, access, _SHARED, None, _OPEN_EXISTING, 0, None)
+    if handle in (None, _FAILED):
+        code = ctypes.get_last_error()  # type: ignore[attr-defined]
+        raise OSError(0, ctypes.FormatError(code), path, code)  # type: ignore[attr-defined]
+    return int(msvcrt.open_osfhandle(handle, flags))
 
 
 def rename(source: str, target: str) -> None:
