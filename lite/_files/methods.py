@@ -318,11 +318,16 @@ def _as_instance(cls: type[Any], found: Any) -> Any:
 
 
 def load_memmap_(
-    td: T, prefix: _PathLike, robust_key: bool | None = True, *, allow_pickle: bool = False
+    td: T,
+    prefix: _PathLike,
+    robust_key: bool | None = True,
+    *,
+    allow_pickle: bool = False,
+    mode: str | None = None,
 ) -> T:
     """Replace the entries of self by those saved at `prefix`; keeps the lock; returns self."""
     node: Any = getattr(td, "_tensordict", td)
-    found = read.load(os.fspath(prefix), None, None, robust_key is not False, allow_pickle)
+    found = read.load(os.fspath(prefix), None, mode, robust_key is not False, allow_pickle)
     locked = node.is_locked
     if locked:
         node.unlock_()

@@ -45,6 +45,15 @@ def pytest_pycollect_makemodule(module_path: Path, parent: pytest.Collector) -> 
     return Skipped.from_parent(parent, path=module_path) if MISSING else None
 
 
+@pytest.fixture(autouse=True, scope="session")
+def long_repr() -> None:
+    """TensorDicts of torch are printed as by tensordict 0.14, which lite follows."""
+    import tensordict
+
+    if tensordict.__version__ >= "0.15":
+        tensordict.set_printoptions(compact=False).set()
+
+
 @pytest.fixture
 def stdlib_json() -> Iterator[None]:
     """Files as both libraries can write them: orjson writes NaN as null and refuses large integers."""

@@ -8,6 +8,9 @@ import tensordict
 
 import lite
 
+# Whether the reference is one that mended what 0.14 does otherwise than it says.
+MENDED = tensordict.__version__ >= "0.15"
+
 
 def plain(value: Any) -> Any:
     """Containers, arrays, tensors and parameters as arrays in dicts, lists and tuples."""

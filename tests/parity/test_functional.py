@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
+import tensordict.nn.functional_modules
+from helpers.cases import each_case, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import LITE, QUIET, SIZES, TORCH, agree, compared, fill, kind, net, outcome, raw, tree
+from parity.outcomes import MENDED
 
 from lite import nn
 
@@ -108,10 +110,10 @@ def test_wrong_sizes_of_ensembles():
 
 
 def test_extract_weights_and_buffers_works_here():
-    from tensordict.nn.functional_modules import extract_weights_and_buffers
-
-    with pytest.raises(RuntimeError, match="removed"):
-        extract_weights_and_buffers(net(TORCH, [2, 3]))
+    theirs = getattr(tensordict.nn.functional_modules, "extract_weights_and_buffers", None)
+    assert (theirs is None) is MENDED
+    if theirs is not None:
+        raises(RuntimeError, "removed", theirs, net(TORCH, [2, 3]))
     assert list(nn.extract_weights_and_buffers(net(LITE, [2, 3])).keys()) == ["0"]
 
 
@@ -184,7 +186,7 @@ def test_a_module_is_restored_when_the_body_raises():
         return module[0].weight is weight
 
     assert outcome(program, LITE) is True
-    assert outcome(program, TORCH) is False
+    assert outcome(program, TORCH) is MENDED
 
 
 def test_sources_keep_their_kinds():
@@ -196,4 +198,4 @@ def test_sources_keep_their_kinds():
         return kind(lib, params["0", "weight"])
 
     assert outcome(program, LITE) == "array"
-    assert outcome(program, TORCH) == "param"
+    assert outcome(program, TORCH) == ("array" if MENDED else "param")

@@ -9,6 +9,7 @@ from helpers.cases import each_case, raises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import LITE, QUIET, TORCH, agree, compared
+from parity.outcomes import MENDED, outcome
 
 pytestmark = QUIET
 
@@ -286,7 +287,8 @@ def test_underscore_does_not_break_dispatch():
         return module(lib, lambda x: (x, x + 1), ["x"], ["_", "y"])(x=lib.arange(2))
 
     np.testing.assert_array_equal(case(LITE), [1, 2])
-    raises(KeyError, "", lambda: case(TORCH))
+    theirs = outcome(case, TORCH)
+    assert theirs.tolist() == [1, 2] if MENDED else theirs is KeyError
 
 
 def test_decorated_methods_use_their_own_object():
@@ -302,4 +304,4 @@ def test_decorated_methods_use_their_own_object():
         return [float(Adder(n).add(lib.TD({"a": 0.0}))["b"]) for n in (1, 100)]
 
     assert case(LITE) == [1, 100]
-    assert case(TORCH) == [1, 1]
+    assert case(TORCH) == ([1, 100] if MENDED else [1, 1])

@@ -5,6 +5,7 @@ from helpers.cases import each_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from parity.functional import LITE, QUIET, TORCH, agree, compared, layers
+from parity.outcomes import MENDED, outcome
 
 pytestmark = QUIET
 
@@ -214,8 +215,7 @@ def test_subsequences_of_nested_named_sequences_work():
         return list(seq.select_subsequence(out_keys=["e"]).module)
 
     assert case(LITE) == ["x", "y", "z"]
-    with pytest.raises(ValueError, match=r"."):
-        case(TORCH)
+    assert outcome(case, TORCH) == (["x", "y", "z"] if MENDED else ValueError)
 
 
 def test_named_sequences_can_be_changed_and_sliced():
@@ -223,8 +223,8 @@ def test_named_sequences_can_be_changed_and_sliced():
     seq["y"] = mod(LITE, "b", "z")
     assert seq.out_keys == ["b", "z"]
     assert list(seq[1:].module) == ["y"]
-    with pytest.raises(TypeError):
-        named(TORCH)["y"] = mod(TORCH, "b", "z")
+    changed = outcome(lambda: named(TORCH).__setitem__("y", mod(TORCH, "b", "z")))
+    assert changed is (None if MENDED else TypeError)
 
 
 def test_changes_refresh_the_keys():
@@ -234,4 +234,4 @@ def test_changes_refresh_the_keys():
         return seq.in_keys
 
     assert case(LITE) == ["b"]
-    assert case(TORCH) == ["a"]
+    assert case(TORCH) == (["b"] if MENDED else ["a"])
