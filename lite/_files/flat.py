@@ -94,6 +94,7 @@ def save_for_tensordict(td: Any, path: str) -> None:
 
 def load_nested(path: str) -> Any:
     """Read a .safetensors file: of tensordict, of lite, or of another program, at whose dots it is nested."""
+    os.stat(path)  # raises the error of a file that is not there
     arrays, text = read_safetensors(path)
     if text is not None:
         return _restored(path, arrays, text)

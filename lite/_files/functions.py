@@ -97,7 +97,7 @@ def to_safetensors(data: Any, path: str | os.PathLike[str]) -> None:
 
     Raises:
         ImportError: without the package safetensors.
-        TypeError: non-tensor data alone, one object per row, objects that JSON does not keep as they are, a
+        TypeError: no TensorDict, non-tensor data alone, one object per row, objects that JSON does not keep as they are, a
             lazy stack whose parts have different keys.
         ValueError: two arrays get one name, or a dtype that the format does not have.
         RuntimeError: a ragged lazy stack.
@@ -128,6 +128,7 @@ def from_safetensors(path: str | os.PathLike[str], *, device: Device = None) -> 
 
     Raises:
         ImportError: without the package safetensors.
+        FileNotFoundError: there is no such file.
         ValueError: a damaged or foreign file.
 
     Example:

@@ -13,9 +13,10 @@ import numpy as np
 from lite._arrays.types import Array, Unbatched, host_array, is_array
 from lite._files import meta, payload
 from lite._files.read import tensorclass_named
+from lite._tree.keys import require_utf8
 from lite._tree.names import check_names, set_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData
-from lite._tree.protocol import class_registry
+from lite._tree.protocol import Container, class_registry
 from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keys_differ
 
@@ -27,13 +28,13 @@ def described(td: Any, arrays: dict[str, Array]) -> meta.Json:
     """The structure of a TensorDict, whose arrays are added to `arrays`.
 
     Raises:
-        TypeError: what this format has no place for: non-tensor data alone, one object per row, objects that
+        TypeError: what is no TensorDict, or has no place in this format: non-tensor data alone, one object per row, objects that
             JSON does not keep, lazy stacks whose parts have different keys.
         ValueError: two arrays get one name.
         RuntimeError: a ragged lazy stack.
     """
-    if isinstance(td, NonTensorBase):
-        raise TypeError("data must be a TensorDict or a tensorclass, got non-tensor data.")
+    if Container._as_node(td) is None:
+        raise TypeError(f"data must be a TensorDict or a tensorclass, got {type(td).__name__}.")
     return {"version": _VERSION, "root": _level(td, (), arrays)}
 
 
@@ -67,6 +68,7 @@ def _entry(entry: Any, path: tuple[str, ...], arrays: dict[str, Array]) -> meta.
     if not is_array(entry):
         return {"td": _level(entry, path, arrays)}
     name = ".".join(path)
+    require_utf8(name, "the key")
     if name in arrays:
         raise ValueError(f"two arrays would have the name {name!r}.")
     unbatched = isinstance(entry, Unbatched)

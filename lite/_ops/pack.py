@@ -12,7 +12,7 @@ import numpy as np
 from lite._arrays.device import unwrap, wrap
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array, Shape
+from lite._arrays.types import Array, Shape, Unbatched
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase
@@ -122,8 +122,8 @@ def pack(td: Container, dim: int = -1, *, layout: PackLayout | None = None) -> t
     dense = td.contiguous()
     for key in dense.keys(True, False, is_leaf_nontensor, sort=True):
         entry = dense._get_entry(require_path(key))
-        if isinstance(entry, NonTensorBase):
-            raise TypeError(f"{key!r} is no array; leave it out by filter_non_tensor_data().")
+        if isinstance(entry, NonTensorBase | Unbatched):
+            raise TypeError(f"{key!r} is no array over the batch; leave it out, as by exclude({key!r}).")
         inner = Container._as_node(entry)
         if inner is None:
             arrays[key] = wrap(entry)

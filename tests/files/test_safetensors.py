@@ -106,19 +106,22 @@ def test_files_of_other_programs(tmp_path: Any) -> None:
     rows().save(tmp_path / "lite.safetensors")
     assert contents(from_safetensors(tmp_path / "lite.safetensors")) == contents(rows())
     save_file({"a": np.ones(1), "a.b": np.ones(1)}, tmp_path / "both")
+    raises(FileNotFoundError, "none", from_safetensors, tmp_path / "none")
     raises(ValueError, "both is damaged or foreign", from_safetensors, tmp_path / "both")
 
 
 @each_case(
     ("td", "error", "message"),
     [
-        (NonTensorData("x"), TypeError, "non-tensor data"),
+        (NonTensorData("x"), TypeError, "got NonTensorData"),
+        ({"a": np.ones(2)}, TypeError, "got dict"),
         (TensorDict({"n": {"r": NonTensorStack("a", "b")}}), TypeError, "one object per row"),
         (TensorDict(s=NonTensorData((1, 2))), TypeError, "tuples"),
         (TensorDict(s=NonTensorData(object())), TypeError, "no form for object"),
         (lazy_stack([TensorDict(a=1), TensorDict(b=1)]), TypeError, "different keys"),
         (lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)]), RuntimeError, "shapes"),
         (TensorDict({"a.b": 1, "a": {"b": 1}}), ValueError, "the name 'a.b'"),
+        (TensorDict({"\ud800": 1}), ValueError, "the key .* UTF-8"),
     ],
 )
 def test_what_has_no_place(td: Any, error: type[Exception], message: str, tmp_path: Any) -> None:

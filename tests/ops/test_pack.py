@@ -8,7 +8,7 @@ from helpers.tensorclasses import Point
 from helpers.trees import unchanged
 
 import lite
-from lite import NonTensorData, PackLayout, TensorDict, lazy_stack, nn
+from lite import NonTensorData, PackLayout, TensorDict, UnbatchedTensor, lazy_stack, nn
 
 
 def sample() -> Any:
@@ -86,6 +86,7 @@ def test_lazy_stacks_and_nothing() -> None:
     [
         (TensorDict(a=np.ones(2), b=np.ones(2, int)), TypeError),
         (TensorDict(a=np.ones(2), s=NonTensorData("x")), TypeError),
+        (TensorDict(u=UnbatchedTensor([1.0]), batch_size=[2]), TypeError),
         (lazy_stack([TensorDict(a=1), TensorDict(b=1)]), RuntimeError),
         (TensorDict(n=lazy_stack([TensorDict(a=1), TensorDict(b=1)])), RuntimeError),
         (lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)]), RuntimeError),
