@@ -97,8 +97,8 @@ def to_safetensors(data: Any, path: str | os.PathLike[str]) -> None:
 
     Raises:
         ImportError: without the package safetensors.
-        TypeError: no TensorDict, non-tensor data alone, one object per row, objects that JSON does not keep as they are, a
-            lazy stack whose parts have different keys.
+        TypeError: no TensorDict, non-tensor data alone, one object per row, objects that JSON does not keep,
+            or a lazy stack whose parts have different keys.
         ValueError: two arrays get one name, or a dtype that the format does not have.
         RuntimeError: a ragged lazy stack.
 

@@ -28,8 +28,8 @@ def described(td: Any, arrays: dict[str, Array]) -> meta.Json:
     """The structure of a TensorDict, whose arrays are added to `arrays`.
 
     Raises:
-        TypeError: what is no TensorDict, or has no place in this format: non-tensor data alone, one object per row, objects that
-            JSON does not keep, lazy stacks whose parts have different keys.
+        TypeError: no TensorDict; or what has no place in this format: non-tensor data alone, one object per
+            row, objects that JSON does not keep, lazy stacks whose parts have different keys.
         ValueError: two arrays get one name.
         RuntimeError: a ragged lazy stack.
     """

@@ -10,15 +10,7 @@ import numpy as np
 
 from lite._arrays.device import unwrap, with_value, wrap
 from lite._arrays.numbers import NUMBERS
-from lite._arrays.types import (
-    Array,
-    HostArray,
-    Unbatched,
-    as_array,
-    computed,
-    has_namespace,
-    is_array,
-)
+from lite._arrays.types import Array, HostArray, Unbatched, as_array, computed, has_namespace, is_array
 from lite._ops.elementwise import choose
 from lite._ops.operands import Const, Node, with_equal_dims
 from lite._ops.out import write_out

@@ -136,8 +136,8 @@ def pad_sequence(
         result._set_path(path, np.stack(arrays), False)
         if masks is not None:
             dims = [*range(ndim), at] if at >= ndim else range(ndim)
-            sizes = [tuple(array.shape[d] for d in dims) for array in (*column, result._get_entry(path)[0])]
-            own = [_grown_to(np.ones(size, np.bool_), sizes[-1], False, padding_side) for size in sizes[:-1]]
+            *sizes, full = [tuple(own[d] for d in dims) for own in (*(a.shape for a in column), shape)]
+            own = [_grown_to(np.ones(size, np.bool_), full, False, padding_side) for size in sizes]
             result._set_path((*masks, *path), np.stack(own), False)
     if out is not None:
         return write_out(out, result, "pad_sequence")
@@ -196,6 +196,7 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
     Raises:
         ValueError: no batch dimension, no mask, a mask of another shape, or one with holes.
         KeyError: there is no mask of an entry.
+        IndexError: an entry has no dimension `pad_dim`.
 
     Example:
         >>> import numpy as np
@@ -219,6 +220,9 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
         path: entry for path, entry in found if not isinstance(entry, TensorCollection | UnbatchedTensor)
     }
     dims = {path: pad_dim if pad_dim >= 0 else array.ndim - 1 + pad_dim for path, array in arrays.items()}
+    for path, dim in dims.items():
+        if not 0 <= dim < arrays[path].ndim - 1:
+            raise IndexError(f"pad_dim {pad_dim} is no dimension of the sequences at {to_key(path)!r}.")
     rows = list(node.unbind(0))
     if ndim and all(dim < ndim for dim in dims.values()):
         path, dim = next(iter(dims.items()), ((), pad_dim % ndim))
@@ -245,7 +249,8 @@ def _runs(mask: Any, path: Path, dim: int, shape: Shape, ndim: int) -> list[slic
             raise KeyError(f"the mask has no entry for the key {to_key(path)!r} of padded.")
         marked = np.moveaxis(marked, min(dim, ndim) + 1, -1)
         marked = np.any(marked, tuple(range(1, marked.ndim - 1)))
-    edges = np.diff(marked.astype(np.bool_), axis=-1, prepend=False, append=False)
+    marked = marked.astype(np.bool_)
+    edges = np.diff(marked, axis=-1, prepend=False, append=False)
     if (edges.sum(-1) > 2).any():
         raise ValueError(f"the mask of {to_key(path)!r} must mark one run of each row, got one with holes.")
     starts, lengths = edges.argmax(-1).tolist(), marked.sum(-1).tolist()

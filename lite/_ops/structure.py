@@ -211,7 +211,7 @@ def rename_keys(td: T, mapping: Mapping[NestedKey, NestedKey], *, strict: bool =
     for old, _, _ in moved:
         for n in range(len(old) - 1, 0, -1):
             node = out._get_entry(old[:n])
-            if isinstance(node, Container) and not node._keys():
+            if isinstance(node, Container) and not node._keys() and node.is_empty():
                 out.del_(to_key(old[:n]))
     for _, new, entry in moved:
         if not _is_free(out, new):

@@ -253,6 +253,12 @@ def test_masks_of_sequences():
         assert rows[1]["m", "a"].shape == (3,)
     middle = unpad_sequence(out, np.array([[0, 0, 0], [0, 1, 0]], bool))
     assert [row["a"].tolist() for row in middle.tensordicts] == [[], [2]]
+    assert [len(row["a"]) for row in unpad_sequence(out, np.array([[2, 0, 0], [3, 3, 0]])).tensordicts] == [
+        1,
+        2,
+    ]
+    for dim in (-3, 3):
+        raises(IndexError, "pad_dim", unpad_sequence, out, out["m"], pad_dim=dim)
     raises(ValueError, "mask must be given", unpad_sequence, out)
     raises(ValueError, "batch dimension", unpad_sequence, TensorDict(a=1))
     for shape in ((2, 4), (3,), (1, 3)):

@@ -156,6 +156,8 @@ def test_rename_keys(mapping: dict[Any, Any], expected: Any, lazy: bool) -> None
 def test_rename_keys_that_some_parts_have() -> None:
     stack = lazy_stack([TensorDict(n={"b": 1}), TensorDict(n={"b": 2, "c": 3})])
     raises(KeyError, "c", stack.rename_keys, {("n", "c"): "b"})
+    kept = TensorDict(n=stack["n"]).rename_keys({("n", "b"): "b"})
+    assert kept["n"].tensordicts[1]["c"] == 3
     found = stack.rename_keys({("n", "c"): "c", "zz": "q"}, strict=False)
     assert [list(part.keys()) for part in found.tensordicts] == [["n"], ["n", "c"]]
 
