@@ -18,7 +18,7 @@ from lite._tree.names import check_names, set_names
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, class_registry
 from lite._tree.unbatched import UnbatchedTensor
-from lite._tree.walks import keys_differ
+from lite._tree.walks import keys_differ, nodes
 
 METADATA = "tensordict"
 _VERSION = 1
@@ -43,6 +43,8 @@ def _level(entry: Any, path: tuple[str, ...], arrays: dict[str, Array]) -> meta.
     level: meta.Json = {"batch_size": list(node.batch_size), "names": node._names}
     stacked = node._parts()
     if stacked is not None:
+        if -1 in node.batch_size:
+            raise RuntimeError(f"the lazy stack at {path} is ragged: its batch size is {node.batch_size}.")
         if keys_differ(stacked[0]):
             raise TypeError(
                 f"the parts of the lazy stack at {path} have different keys, which cannot be saved."
@@ -106,8 +108,9 @@ def _built(level: meta.Json, arrays: dict[str, Array], left: dict[str, Array]) -
         out._put(key, out._convert(entry))
     dim = level.get("stack_dim")
     if dim is not None:
-        if out.batch_size[dim] > max(4096, sum(array.nbytes for array in arrays.values())):
-            raise ValueError(f"a lazy stack of {out.batch_size[dim]} parts is more than the file has bytes.")
+        made = out.batch_size[dim] * sum(1 for _ in nodes(out))
+        if made > max(4096, sum(array.nbytes for array in arrays.values())):
+            raise ValueError(f"{made} TensorDicts in a lazy stack are more than the file has bytes.")
         out = out.to_lazystack(dim)
     cls = tensorclass_named(level.get("class", ""))
     return out if cls is None or not set(out._keys()) <= set(cls._fields) else cls._wrap_tensordict(out)

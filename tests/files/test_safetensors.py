@@ -120,6 +120,7 @@ def test_files_of_other_programs(tmp_path: Any) -> None:
         (TensorDict(s=NonTensorData(object())), TypeError, "no form for object"),
         (lazy_stack([TensorDict(a=1), TensorDict(b=1)]), TypeError, "different keys"),
         (lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)]), RuntimeError, "shapes"),
+        (lazy_stack([TensorDict(batch_size=[n]) for n in (1, 2)]), RuntimeError, "ragged"),
         (TensorDict({"a.b": 1, "a": {"b": 1}}), ValueError, "the name 'a.b'"),
         (TensorDict({"\ud800": 1}), ValueError, "the key .* UTF-8"),
     ],
@@ -144,6 +145,10 @@ A = {"keys": {"a": {"tensor": "a"}}, "names": None}
         {"version": 1, "root": {"batch_size": [], "names": None, "keys": {"a": {}}}},
         {"version": 1, "root": {**A, "batch_size": [3], "stack_dim": 1}},
         {"version": 1, "root": {**A, "batch_size": [3], "stack_dim": "0"}},
+        {"version": 1, "root": {"batch_size": [3, 2000], "names": None, "stack_dim": 0, "keys": {
+            "n": {"td": {"batch_size": [3, 2000], "names": None, "stack_dim": 1, "keys": {}}},
+            "a": {"tensor": "a", "unbatched": True},
+        }}},
         {"version": 1, "root": {"batch_size": [], "names": None, "keys": {
             "n": {"td": {"batch_size": [1 << 40], "names": None, "keys": {}, "stack_dim": 0}},
             "a": {"tensor": "a"},
