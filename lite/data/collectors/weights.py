@@ -28,7 +28,7 @@ def learnt_weights(source: Any) -> Any:
 
 
 def weights_of(source: Any, policy: Any = None) -> Any:
-    """The weights of a Module, a TensorDict or a dict, as a TensorDict of arrays.
+    """The weights of a Module, a TensorDict or a (state) dict, as a TensorDict of arrays.
 
     Args:
         source: one of these.
@@ -44,7 +44,7 @@ def weights_of(source: Any, policy: Any = None) -> Any:
     if isinstance(source, Module):
         found = TensorDict.from_module(source)
     elif isinstance(source, Mapping) and not is_tensor_collection(source):
-        found = TensorDict(dict(source))
+        found = TensorDict(dict(source)).unflatten_keys(".")  # a state dict has dots
     if not is_tensor_collection(found):
         raise TypeError(f"weights must be a Module, a TensorDict or a dict, got {type(source).__name__}.")
     if isinstance(policy, Module) and policy is not source:

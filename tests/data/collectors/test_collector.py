@@ -240,11 +240,15 @@ def test_weights_are_copied():
     weights = TensorDict.from_module(collector.policy).data.clone() * 0
     collector.update_policy_weights_(weights)
     np.testing.assert_array_equal(array, 0)
+    collector.update_policy_weights_(
+        {key: np.full_like(x, 2) for key, x in collector.policy.state_dict().items()}
+    )
+    np.testing.assert_array_equal(array, 2)
     collector.update_policy_weights_(weights=(weights + 1).to_dict())
     np.testing.assert_array_equal(array, 1)
     collector.update_policy_weights_()
     collector.update_policy_weights_(policy=collector.policy)
-    assert collector.policy_version == collector.stats()["policy_version"] == 5
+    assert collector.policy_version == collector.stats()["policy_version"] == 6
     raises(ValueError, "give one of", lambda: collector.update_policy_weights_(weights, weights=weights))
     with pytest.raises(TypeError, match="weights must be a Module, a TensorDict or a dict, got int"):
         collector.update_policy_weights_(3)
@@ -258,7 +262,7 @@ def test_weights_are_copied():
     np.testing.assert_array_equal(array, kept)
     with pytest.raises(TypeError, match="the policy must be a Module"):
         Collector(env, frames_per_batch=4).update_policy_weights_(weights)
-    assert collector.policy_version == 5
+    assert collector.policy_version == 6
 
 
 def test_hooks_and_what_comes_after_collecting():
