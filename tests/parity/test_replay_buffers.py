@@ -166,6 +166,30 @@ def test_ensembles(side, module, kind):
     return [*out, data, data["index", "buffer_ids"], data["index", "index"], info["index", "buffer_ids"]]
 
 
+def test_folders_of_ensembles(tmp_path):
+    def pair(module):
+        samplers = module.SamplerWithoutReplacement(), module.RandomSampler()
+        return [
+            module.TensorDictReplayBuffer(storage=module.LazyTensorStorage(9), sampler=s) for s in samplers
+        ]
+
+    theirs, mine = pair(reference), pair(lite_data)
+    for buffer, count in zip(theirs, (12, 4), strict=True):
+        buffer.extend(as_data("reference", frames(0, count), (count,)))
+    theirs[0].sample(5)
+    reference.ReplayBufferEnsemble(*theirs, batch_size=4).dumps(tmp_path / "d")
+    lite_data.ReplayBufferEnsemble(*mine).loads(tmp_path / "d")
+    for buffer, other in zip(mine, theirs, strict=True):
+        assert_same(buffer[:], other[:].exclude("index"))
+        assert (buffer.write_count, buffer.batch_size) == (other.write_count, None)
+    (tmp_path / "d" / "sampler").rename(tmp_path / "s")
+    (tmp_path / "d" / "sampler").symlink_to(tmp_path / "s")
+    with pytest.raises(ValueError, match="refusing to follow the symbolic link .*d/sampler"):
+        lite_data.ReplayBufferEnsemble(*mine).loads(tmp_path / "d")
+    left = theirs[0].sampler.state_dict()["_sample_list"]
+    np.testing.assert_array_equal(mine[0].sampler.state_dict()["_sample_list"], left)
+
+
 @compared
 def test_recorded_and_new_data(side, module):
     """How many of a batch are recorded, which come first; the drawn elements themselves are random."""

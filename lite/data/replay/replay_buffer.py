@@ -740,20 +740,25 @@ class ReplayBuffer:
         Raises:
             FileNotFoundError, ValueError: the folder was not written by `dumps`, or is damaged.
         """
-        root = Path(path).absolute()
+        self._load_from(Path(path).absolute(), verify=verify)
+
+    def _load_from(self, root: Path, member: str = "", verify: bool = False) -> None:
+        """As `loads`; a `member` of TorchRL's ensemble has a folder of this name in each folder of a part."""
         finish(str(root))
-        require_inside(*(root / name for name in ("storage", "sampler", "writer", "transforms")))
+        folders = [root / name / member for name in ("storage", "sampler", "writer", "transforms")]
+        require_inside(*folders, *(folder.parent for folder in folders if member))
+        storage, sampler, writer, transforms = folders
         about = read_json(root / _ABOUT)
-        size = about.get("batch_size", 0)
+        size = self._batch_size if member else about.get("batch_size", 0)
         most = max(self._storage.max_size, _MOST)
         if size is not None and (type(size) is not int or not 1 <= size <= most):
             raise ValueError(f"{root / _ABOUT} is damaged or foreign: its batch_size is {size!r:.80}.")
         of_torchrl = "rng" not in about
-        content: Any = {} if of_torchrl else lite.load_memmap(root / "transforms")
+        content: Any = {} if of_torchrl else lite.load_memmap(transforms)
 
         def load_parts() -> None:
-            if not of_torchrl or (root / "sampler").exists():  # there samplers without a state write nothing
-                self._load_sampler(self._sampler.loads, root / "sampler")
+            if not of_torchrl or sampler.exists():  # there samplers without a state write nothing
+                self._load_sampler(self._sampler.loads, sampler)
             self._batch_size = size
             if of_torchrl:
                 return
@@ -771,12 +776,12 @@ class ReplayBuffer:
         with self._ahead_lock, self._storage.lock, damaged(root, *_DAMAGE):
             self._check_loading(load_parts)
             if verify:
-                lite.load_memmap(root / "storage" / self._storage.rows_file, verify=True)
-            if of_torchrl and (root / "storage" / "index.memmap").exists():
-                self._load_rows(root / "storage")
+                lite.load_memmap(storage / self._storage.rows_file, verify=True)
+            if of_torchrl and (storage / "index.memmap").exists():
+                self._load_rows(storage)
             else:
-                self._storage.loads(root / "storage")
-            self._writer.loads(root / "writer")
+                self._storage.loads(storage)
+            self._writer.loads(writer)
             load_parts()
             if not of_torchrl:
                 self._keep(alone=True)

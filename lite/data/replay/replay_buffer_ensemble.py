@@ -184,12 +184,14 @@ class ReplayBufferEnsemble:
             replace_tree(str(root), fill)
 
     def loads(self, path: PathLike) -> None:
-        """Read what `dumps` of as many buffers of the same parts wrote."""
-        folders = [Path(path) / str(i) for i in range(len(self._rbs))]
-        finish(str(Path(path).absolute()))
-        require_inside(*folders)
+        """Read what `dumps` of as many buffers of the same parts wrote, here or in TorchRL."""
+        root = Path(path).absolute()
+        finish(str(root))
+        of_torchrl = (root / "storage").exists()
+        folders = [root / "storage" / str(i) if of_torchrl else root / str(i) for i in range(len(self._rbs))]
+        require_inside(*folders, root / "storage")
         for folder, buffer in zip(folders, self._rbs, strict=True):
-            buffer.loads(folder)
+            buffer._load_from(*((root, folder.name) if of_torchrl else (folder,)))
 
     def state_dict(self) -> dict[str, Any]:
         """All that an ensemble of the same parts needs to go on like this one, as copies in memory."""
