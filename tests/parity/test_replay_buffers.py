@@ -184,7 +184,7 @@ def test_folders_of_ensembles(tmp_path):
         assert (buffer.write_count, buffer.batch_size) == (other.write_count, None)
     (tmp_path / "d" / "sampler").rename(tmp_path / "s")
     (tmp_path / "d" / "sampler").symlink_to(tmp_path / "s")
-    with pytest.raises(ValueError, match="refusing to follow the symbolic link .*d/sampler"):
+    with pytest.raises(ValueError, match=r"refusing to follow the symbolic link .*d/sampler"):
         lite_data.ReplayBufferEnsemble(*mine).loads(tmp_path / "d")
     left = theirs[0].sampler.state_dict()["_sample_list"]
     np.testing.assert_array_equal(mine[0].sampler.state_dict()["_sample_list"], left)
