@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from operator import index
 from typing import Any, NoReturn
 
 import numpy as np
@@ -25,7 +26,7 @@ class OneSizeError(NotImplementedError):
     """Numbers of a graph are those of one size of a dynamic dimension."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)  # frozen, one takes four times as long to make
 class Node:
     """An operator of ONNX with its inputs and outputs by name.
 
@@ -222,7 +223,7 @@ class Graph:
     def _stored(self, array: np.ndarray[Any, Any]) -> GraphArray:
         if array.dtype.hasobject or array.dtype.kind in "USMm":
             self.fail(f"computes with an array of dtype {array.dtype}")
-        key = ("constant", array.dtype.name, array.shape, array.tobytes())
+        key = ("constant", array.dtype, array.shape, array.tobytes())
         name = self._made.get(key)
         if name is None:
             self._count += 1
@@ -302,8 +303,8 @@ class Graph:
     ) -> list[GraphArray]:
         """Add a node, given shape and dtype of each output, or use an equal one again."""
         self._refuse_threads()
-        names = tuple("" if x is None else x.name for x in inputs)
-        key = (op, names, len(outputs), repr(sorted(attributes.items())))
+        names = tuple(["" if x is None else x.name for x in inputs])
+        key = (op, names, len(outputs), repr(sorted(attributes.items())) if attributes else "")
         made = self._made.get(key)
         if made is None:
             made = self._made[key] = tuple(self._name(op) for _ in outputs)
@@ -333,21 +334,27 @@ class Graph:
     # -- dynamic sizes -----------------------------------------------------------------------------------
 
     def _note(self, array: GraphArray) -> None:
-        self.shapes[array.name] = array.shape
-        dynamic = False
+        name = array.name
+        self.shapes[name] = array.shape
+        dynamic, count = False, 1
         for axis, size in enumerate(array.shape):
+            n = index(size)  # int(size) would ask who asks
+            count *= n
             if type(size) is Size:
-                self._sizes.setdefault(int(size), (array.name, axis))
+                self._sizes.setdefault(n, (name, axis))
                 dynamic = True
-        if dynamic and 0 not in array.shape:
-            self._counts.setdefault(math.prod(map(int, array.shape)), array.name)
+        if dynamic and count:
+            self._counts.setdefault(count, name)
 
     def size(self, n: int) -> Size | None:
         """The number as a dynamic size, if it is one: seen before, or a multiple of one."""
         if type(n) is Size:
             return n
-        if n in self._sizes or any(n and n % prime == 0 for prime in self._primes):
+        if n in self._sizes:
             return Size(n)
+        for prime in self._primes:
+            if n and n % prime == 0:
+                return Size(n)
         return None
 
     def note_length(self, n: int) -> None:
@@ -355,7 +362,12 @@ class Graph:
 
     def dynamic(self, shape: Iterable[int]) -> Shape:
         """A shape that NumPy computed, with dynamic sizes marked."""
-        return tuple(self.size(n) or int(n) for n in shape)
+        sizes = []
+        for n in shape:
+            plain = index(n)
+            size = self.size(n) if plain else None
+            sizes.append(plain if size is None else size)
+        return tuple(sizes)
 
     def size_array(self, n: int) -> GraphArray:
         """A size as an array (1,) of int64."""
@@ -426,7 +438,7 @@ class Graph:
 
     def ints(self, *values: int) -> GraphArray:
         """A constant vector of int64."""
-        return self.constant(np.array(values, INT64))
+        return self._stored(np.array(values, INT64))
 
     # -- shapes, which many rules need -------------------------------------------------------------------
 
@@ -482,8 +494,12 @@ class Graph:
 
     def broadcast(self, shapes: Sequence[Sequence[int]]) -> Shape:
         """The shape that shapes broadcast to."""
+        plain = [tuple(map(index, shape)) for shape in shapes]
+        longest = max(plain, key=len)
+        if all(not shape or shape == longest for shape in plain):
+            return self.dynamic(shapes[plain.index(longest)])
         try:
-            return self.dynamic(np.broadcast_shapes(*[tuple(map(int, shape)) for shape in shapes]))
+            return self.dynamic(np.broadcast_shapes(*plain))
         except ValueError:
             if any(type(n) is Size and self.is_computed(n) for shape in shapes for n in shape):
                 self.fail(

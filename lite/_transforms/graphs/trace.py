@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import math
 from collections import Counter
@@ -199,6 +200,18 @@ def _noted(graph: Graph) -> Iterator[None]:
         vars(comparisons).update(before)
 
 
+@contextmanager
+def _collections_later() -> Iterator[None]:
+    """Python looks for no cycles: a trace makes a million objects, nearly all of which it keeps."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _refuse_other_answers(graph: Graph) -> None:
     """NotImplementedError if a size from 1 to 2**31 has another answer than those of the trace."""
     for one in graph.asked:
@@ -230,7 +243,7 @@ def _traced(run: Run, inputs: Sequence[Input], graph: Graph) -> Traced:
         for x in inputs
     ]
     try:
-        with _noted(graph):
+        with _noted(graph), _collections_later():
             results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
     except Exception as error:
         if type(error) is ValueError and isinstance(error.__cause__, NotImplementedError):

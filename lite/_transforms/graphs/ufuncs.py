@@ -25,15 +25,14 @@ _OF_FLOATS = (np.floor, np.ceil, np.rint, np.reciprocal)  # whole numbers stay w
 _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))  # ONNX has no arithmetic of most others
 _OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: "Or", np.minimum: "And"}
 
+_SCALARS = {bool: bool, int: int, float: float, Size: int, Quotient: float}
+
 
 def _python_scalar(x: object) -> type | None:
     """The type of a number of Python, whose dtype is what the arrays beside it have."""
     if type(x) is GraphArray and x.weak:
         return float if x.dtype.kind == "f" else int
-    for kind in (bool, int, float):
-        if type(x) in (kind, Size, Quotient) and isinstance(x, kind):
-            return kind
-    return None
+    return _SCALARS.get(type(x))
 
 
 def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: Any) -> Any:
