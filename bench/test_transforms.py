@@ -62,6 +62,7 @@ LARGE: dict[str, tuple[Make, Any]] = {
     "ToTensorImage, 84x84x4": (lambda b: b.e.ToTensorImage(out_keys=["y"]), STACKS),
     "GrayScale, 3x84x84": (lambda b: b.e.GrayScale(out_keys=["y"]), np.moveaxis(COLOURS, -1, 1).copy()),
     "ObservationNorm, 4x84x84": (lambda b: b.e.ObservationNorm(0.5, 2.0, ["pixels"], ["y"]), FLOATS),
+    "RewardClipping, 4x84x84": (lambda b: b.e.RewardClipping(-0.5, 0.5, ["pixels"], ["y"]), FLOATS),
     "DTypeCastTransform, 84x84x4": (
         lambda b: b.e.DTypeCastTransform(b.dtype("uint8"), b.dtype("float32"), ["pixels"], ["y"]),
         STACKS,
