@@ -188,7 +188,7 @@ class TensorDictParams(ParamsState, TensorDict, Module):
 
     def update(self, *args: Any, **kwargs: Any) -> Self:
         """As `TensorDict.update`; floating arrays become Parameters."""
-        if self._locked and not (kwargs.get("inplace") or kwargs.get("ignore_lock")):
+        if self._locked:
             raise RuntimeError(LOCK_ERROR)
         with self._open():
             return super().update(*args, **kwargs)

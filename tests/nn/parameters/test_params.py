@@ -133,6 +133,8 @@ def test_two_locks() -> None:
         lambda: params.__setitem__("y", ones(1)),
         lambda: params.del_("x"),
         lambda: params.update({"y": ones(1)}),
+        lambda: params.update({"x": ones(1)}, inplace=True),
+        lambda: params.update({"y": ones(1)}, ignore_lock=True),
         lambda: params.rename_key_("x", "y"),
     ):
         raises(RuntimeError, "locked", write)
