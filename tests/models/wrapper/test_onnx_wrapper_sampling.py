@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.models.prompts import HELLO, HI, Make, text_td
+from helpers.models.prompts import HELLO, HI, Make, prompts, text_td
 
 from lite import TensorDict
 from lite.models import OnnxWrapper, Sampling, Text, generate
@@ -61,6 +61,10 @@ def test_empty_batches(wrap: Make) -> None:
         assert policy(text_td())["sampling"].batch_size == (0,)
         search = wrap(generate_kwargs={"num_beams": 2}, pad_output=padded)
         assert search(text_td())["sampling", "score"].shape == (0,)
+    for mode in ("history", "text", "tokens"):
+        some = prompts(mode)
+        out, none = wrap(mode)(some), wrap(mode)(some[:0])
+        assert set(none.keys(True)) == set(out.keys(True)), mode
 
 
 def test_several_samples_and_batch_dims(wrap: Make) -> None:
