@@ -64,12 +64,13 @@ def where(
     if mask.ndim < len(size):
         mask = mask.reshape(mask.shape + (1,) * (len(size) - mask.ndim))
     fn = choose if node is None or type(pad) not in NUMBERS else partial(_choose_or_pad, pad)
-    whole = partial(_choose_rows, pad)
+    chosen: list[Any] = []  # nodes whose rows are those of one side
+    whole = partial(_choose_rows, pad, chosen)
     result = run(td, "where", fn, other, mask, default=pad, objects=_choose_objects, whole=whole)
     if out is None:
         return result
     if update_batch_size:
-        if out is td and not out._locked:
+        if chosen and out is td and not out._locked:
             _remove_resized(out, result)
         return out.update(result, update_batch_size=True)
     return write_out(out, result, "where", locked=False)
@@ -167,29 +168,32 @@ def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]
     return NonTensorStack._wrap(np.where(mask, mine, theirs))
 
 
-def _choose_rows(pad: Any, td: Any, operands: Sequence[Any]) -> Any:
+def _choose_rows(pad: Any, found: list[Any], td: Any, operands: Sequence[Any]) -> Any:
     """Rows of two sides whose lengths differ, each of which is that of one side; None for other nodes."""
     node, mask = operands
     if not isinstance(node, Node):
         return None
     other: Any = node.td
     # Arrays are broadcast, objects are not.
-    uneven = td.ndim == other.ndim and td.batch_size != other.batch_size and _has_objects(td)
+    uneven = td.batch_size != other.batch_size and td.ndim == other.ndim and _has_objects(td)
     if type(mask) is Const:  # one for all, a NumPy scalar where `Rows.parts` makes it of a row's mask
-        uneven = uneven or (type(mask.value) is np.bool_ and _have_other_lengths(td, other))
-        return _choose_row(pad, td, other, mask.value) if uneven else None
+        if not uneven and not (type(mask.value) is np.bool_ and _have_other_lengths(td, other)):
+            return None
+        found.append(_choose_row(pad, td, other, mask.value))
+        return found[-1]
     mine, theirs = td._parts(), other._parts()
-    if theirs is not None:
+    if theirs is not None and mine is None:
         uneven = any(-1 in (item_shape(other, key) or ()) for key in other._keys())
     if mine is not None or not uneven:
         return None
     dim = 0 if theirs is None else theirs[1]
     rows, others = td.unbind(dim), other.unbind(dim)
-    chosen = []
+    made = []
     for row, part, own in zip(rows, others, mask.parts(len(rows), dim), strict=True):
-        found = _choose_rows(pad, row, (Node(part), own))
-        chosen.append(where(row, own.leaf("", row), part, pad=pad) if found is None else found)
-    return class_registry.lazy(*chosen, stack_dim=dim)
+        whole = _choose_rows(pad, found, row, (Node(part), own))
+        made.append(where(row, own.leaf("", row), part, pad=pad) if whole is None else whole)
+    found.append(made)
+    return class_registry.lazy(*made, stack_dim=dim)
 
 
 def _choose_row(pad: Any, td: Any, other: Any, mine: object) -> Any:
@@ -228,12 +232,16 @@ def _has_objects(td: Any) -> bool:
 
 def _have_other_lengths(td: Any, other: Any) -> bool:
     """Whether entries of two rows have as many dimensions, and others sizes."""
-    sizes = [(item_shape(td, key), item_shape(other, key)) for key in td._keys()]
-    if any(b is not None and a is not None and a != b and len(a) == len(b) for a, b in sizes):
-        return True
+    plain = td._parts() is None and other._parts() is None
     for key in td._keys():
-        nodes = [side._as_node(side._peek_entry(key)) for side in (td, other)]
+        entry, value = td._peek_entry(key), other._peek_entry(key)
+        if value is None:
+            continue
+        nodes = td._as_node(entry), other._as_node(value)
         if None not in nodes and _have_other_lengths(*nodes):
+            return True
+        a, b = (entry.shape, value.shape) if plain else (item_shape(td, key), item_shape(other, key))
+        if a != b and a is not None and b is not None and len(a) == len(b):
             return True
     return False
 
