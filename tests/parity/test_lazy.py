@@ -101,6 +101,26 @@ def test_ragged_forms(tree, form, key):
     same(lambda side: side.build(nested).get_item_shape("b"))
 
 
+@settings(max_examples=33)
+@given(st.lists(st.tuples(st.integers(1, 3), st.integers(1, 3), st.booleans()), min_size=1, max_size=3))
+def test_where_of_ragged_rows(rows):
+    """Each row, its arrays and nodes, is that of one side: rows of one are not broadcast, as arrays are."""
+    lengths, others, mask = zip(*rows, strict=True)
+
+    def tree(sizes, start):
+        parts = []
+        for i, n in enumerate(sizes):
+            node = ("dense", (n,), {"c": array((n, 2), start + i)})
+            parts.append(("dense", (), {"a": array((n,), start + i), "b": array((), i), "n": node, "s": "x"}))
+        return ("dense", (len(rows),), {"m": ("lazy", 0, parts)})
+
+    def chosen(side):
+        td, other = side.build(tree(lengths, 0)), side.build(tree(others, 40))
+        return [td.where(side.leaf(np.array(mask)), other)["m"][i] for i in range(len(rows))]
+
+    same(chosen)
+
+
 def _row(value):
     """The first element of an entry's batch, so that only the feature dimension is left."""
     if isinstance(value, np.ndarray):
