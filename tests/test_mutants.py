@@ -7,6 +7,8 @@ import pytest
 from helpers import bench_files
 from helpers.cases import each_case
 
+pytest.importorskip("resource", reason="bench/mutants.py limits memory as Unix does")
+
 
 @each_case(
     ("source", "changes"),

@@ -54,7 +54,10 @@ def test_every_package_is_listed() -> None:
 def test_links_point_to_the_top_folders() -> None:
     for name in ("kernels", "models"):
         link = ROOT / "lite" / name
-        assert (link / "__init__.py").samefile(ROOT / name / "__init__.py")
+        if os.name == "nt" and link.is_file():  # as Git makes it without the right to make links
+            assert link.read_text("utf-8") == f"../{name}"
+        else:
+            assert (link / "__init__.py").samefile(ROOT / name / "__init__.py")
 
 
 def test_package_data_exists() -> None:

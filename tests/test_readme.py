@@ -35,6 +35,7 @@ def test_every_guide_is_linked_from_a_readme() -> None:
     assert [path for path in ROOT.glob("lite/guides/**/*") if path.is_file() and path.suffix != ".md"] == []
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="a process with the imports is forked for each")
 @pytest.mark.parametrize(
     "readme", [pytest.param(each, id=f"{each}+parity" if needs_more(each) else each) for each in WITH_PYTHON]
 )

@@ -52,7 +52,8 @@ def compiler_for(target: Target, asked: str | None) -> list[str]:
         BuildError: there is none.
     """
     if asked or (target.native and os.environ.get("CC")):
-        command = shlex.split(asked or os.environ["CC"])
+        said = asked or os.environ["CC"]  # on Windows a backslash is a part of a path
+        command = shlex.split(said.replace("\\", "\\\\") if os.name == "nt" else said)
     else:
         usual: tuple[str, ...] = ()
         if target.system is LINUX:

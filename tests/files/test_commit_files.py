@@ -2,7 +2,6 @@
 
 import os
 import random
-import resource
 import signal
 import stat
 import subprocess
@@ -131,4 +130,6 @@ def test_a_full_disk(name: str, tmp_path: Path) -> None:
         assert read(path) == 5
     else:
         np.testing.assert_array_equal(TensorDict.load_memmap(path)["a"], 5)
+    import resource
+
     assert resource.getrlimit(resource.RLIMIT_FSIZE)[0] == resource.RLIM_INFINITY

@@ -20,7 +20,8 @@ def test_from_schema_takes_no_space_until_written_to(tmp_path):
     schema = {"a": ((1 << 20,), "uint8")}
     td = TensorDict.from_schema(schema, batch_size=[64], storage="memmap", prefix=tmp_path)
     assert td["a"].shape == (64, 1 << 20)
-    assert (tmp_path / "a.memmap").stat().st_blocks * 512 < 1 << 20
+    status = (tmp_path / "a.memmap").stat()
+    assert getattr(status, "st_blocks", 0) * 512 < 1 << 20  # Windows does not say
 
 
 def test_from_schema_in_shared_memory():

@@ -2,6 +2,7 @@
 
 import signal
 
+import pytest
 from helpers.cases import raises
 from helpers.piped import answer, ignore, leave
 
@@ -21,6 +22,7 @@ def test_a_process_answers_and_ends():
     assert worker.connection.closed
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="signals")
 def test_one_that_left_closes_the_pipe_and_one_that_goes_on_is_killed():
     gone, busy = PipedProcess(leave), PipedProcess(ignore)
     raises(EOFError, "", gone.connection.recv)

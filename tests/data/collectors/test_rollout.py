@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import os
 
 import gymnasium
 import numpy as np
@@ -70,7 +71,7 @@ def assert_ids(td: TensorDictBase, mask=None) -> None:
 )
 def test_every_mode_gives_what_the_environments_do(kind, frames_per_batch, mode):
     make = AsyncVectorEnv if kind.startswith("async") else SyncVectorEnv
-    extra = {"context": "fork"} if kind.startswith("async") else {}
+    extra = {"context": "fork"} if kind.startswith("async") and hasattr(os, "fork") else {}
     if kind == "async without shared memory":
         extra["shared_memory"] = False
     env = make(makers(), autoreset_mode=mode, copy=kind != "sync without copies", **extra)

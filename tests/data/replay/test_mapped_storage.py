@@ -122,6 +122,7 @@ def test_one_thread_opens_it_while_another_asks_how_many_there_are(tmp_path, mon
     assert len(buffer) == 5
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no folder in use")
 def test_a_folder_that_was_deleted_takes_no_rows(tmp_path) -> None:
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 3))
@@ -144,6 +145,7 @@ def test_entries_of_no_numbers(tmp_path) -> None:
         assert opened(tmp_path / f"{capacity}", capacity).sample(5)["x"].shape == (5, 0)
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
 def test_a_forked_process_does_not_hold_the_lock(tmp_path) -> None:
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 3))
@@ -397,6 +399,7 @@ def test_one_array(tmp_path) -> None:
     assert opened(tmp_path / "f", 4)[:].tolist() == [4.0, 5.0, 2.0, 3.0]
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows cuts no mapped file")
 def test_damaged_folders(tmp_path) -> None:
     damages = (
         lambda f: (f / "%ring").write_bytes(b"x" * 4096),
@@ -425,6 +428,7 @@ def words(folder: Path, at: int, value: int) -> None:
     array[at] = value
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no folder in use")
 def test_damaged_copies_of_rows(tmp_path) -> None:
     for at, value in ((321, 11), (321, -1), (322, 1 << 40), (None, 99)):
         folder = tmp_path / f"{at}{value}"
