@@ -26,7 +26,7 @@ SCRIPTS = (
 )  # fmt: skip
 PAGES = (
     *("getting_started_envs", "getting_started_logging", "getting_started_modules", "getting_started_optim"),
-    *("getting_started_storage", "recurrent_sequences", "replay_buffers", "trajectories"),
+    *("getting_started_storage", "multi_task", "recurrent_sequences", "replay_buffers", "trajectories"),
 )
 SHORT: dict[str, dict[str, Any]] = {
     "discrete_iql": {"total_frames": 60, "frames_per_batch": 10, "init_random_frames": 60},

@@ -259,6 +259,20 @@ def test_recurrent_sequences(page: Any) -> None:
     assert losses[-1] < losses[0]
 
 
+def test_tasks_side_by_side(page: Any) -> None:
+    names = page("multi_task")
+    for td in (names["rollout"], names["stepped"], names["tdreset"]):
+        for row, planet, other, head in zip(
+            td.unbind(0), ("earth", "moon"), ("moon", "earth"), names["heads"], strict=True
+        ):
+            np.testing.assert_array_equal(row[f"observation_{planet}"], row["observation"])
+            assert f"observation_{other}" not in row
+            hidden = names["policy_common"].module(row["observation"])
+            action = head.module(row["observation"], hidden)
+            np.testing.assert_allclose(row["action"], action, rtol=1e-5, atol=1e-6)
+    assert names["rollout"].batch_size == (2, 5)
+
+
 def test_trajectories(page: Any) -> None:
     names = page("trajectories")
     data, split = names["data"], names["split_data"]
