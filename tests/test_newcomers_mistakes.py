@@ -32,6 +32,12 @@ class Estimator:
         return rows * 2
 
 
+def filled(transform: Any) -> TensorDictReplayBuffer:
+    buffer = TensorDictReplayBuffer(storage=LazyTensorStorage(3), transform=transform)
+    buffer.extend(small())
+    return buffer
+
+
 class WithoutInit(Transform):
     def __init__(self) -> None:
         pass
@@ -189,6 +195,8 @@ MISTAKES = [
     Mistake("a way in which weights are sent",
         lambda td: Collector(CountingEnv(), None, frames_per_batch=10, weight_sync_schemes={}), TypeError,
         "'weight_sync_schemes' | update_policy_weights_()"),
+    Mistake("a transform of a buffer that gives nothing", lambda td: filled(lambda batch: None).sample(2),
+        TypeError, "return the batch | lambda"),
     Mistake("dicts with other keys", lambda td: lite.stack([td, td.exclude("info")]), RuntimeError,
         "['info'] | maybe_dense_stack"),
 ]  # fmt: skip

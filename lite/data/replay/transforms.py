@@ -47,9 +47,15 @@ class Transforms:
         return self._list[index]
 
     def out(self, data: Any) -> Any:
-        """`data` on its way out of the buffer."""
+        """`data` on its way out of the buffer.
+
+        Raises:
+            TypeError: a transform gives None.
+        """
         for transform in self._list:
             data = transform(data)
+            if data is None:
+                raise TypeError(f"transforms must return the batch, {transform!r:.80} gave None.")
         return data
 
     def inv(self, data: Any) -> Any:
