@@ -200,7 +200,7 @@ def _process() -> bytes:
     of_c = (c.exp, c.log, c.log1p, c.memcpy, c.memmove, c.memset)
     addresses = [*map(_address, functions), *map(id, objects), *map(_address, of_c), object.__basicsize__]
     letters = bytearray(32)
-    for dtype in map(np.dtype, "?fdilqILQH"):
+    for dtype in map(np.dtype, "?fdilqILQHB"):
         letters[dtype.num] = ord(_LETTERS.get(f"{dtype.kind}{dtype.itemsize}", "\0"))
     return bytes(np.array(addresses, np.uint64)) + bytes(letters)
 

@@ -1,5 +1,6 @@
 """Libraries compiled beforehand: which are taken, which are refused, and what their kernels accept."""
 
+import itertools
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from helpers.cases import raises
 from helpers.kernels import small_library
 
 from lite.kernels.backends import prebuilt
+from lite.kernels.prebuild.signatures import _NUMBERS, SIGNATURES
 
 Library = prebuilt.Library
 
@@ -193,6 +195,13 @@ def test_a_shared_object_that_is_no_library_of_kernels(folder: Path) -> None:
 
 
 # What kernels take.
+
+
+def test_a_library_is_told_the_numbers_of_all_signatures() -> None:
+    """Else it refuses arrays of them, which then are computed in plain Python."""
+    told = prebuilt._process()[-32:]
+    for letter in set("".join(itertools.chain(*SIGNATURES.values()))).intersection(_NUMBERS):
+        assert chr(told[np.dtype(letter).num]) == letter
 
 
 def test_kernels_compute(library: Library) -> None:
