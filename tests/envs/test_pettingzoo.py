@@ -12,7 +12,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiDiscrete
 
 from lite import TensorDict
-from lite.data import Collector
+from lite.data import Categorical, Collector
 from lite.envs import (
     MarlGroupMapType,
     PettingZooEnv,
@@ -36,6 +36,8 @@ def test_agents_are_grouped_by_name_and_die_one_by_one() -> None:
     env = PettingZooWrapper(Dying(), use_mask=True, done_on_any=False, return_state=True)
     assert env.group_map == {"cat": ["cat_0", "cat_1", "cat_2"], "dog": ["dog"]}
     td = env.reset()
+    assert env.observation_spec["cat", "mask"] == Categorical(2, (3,), dtype=np.bool_)
+    assert env.observation_spec["cat", "action_mask"] == Categorical(2, (3, 3), dtype=np.bool_)
     np.testing.assert_array_equal(td["cat", "observation", "here"], [[0, 0], [2, 0], [3, 0]])
     np.testing.assert_array_equal(td["cat", "action_mask"], [[0, 1, 1], [1, 1, 0], [0, 1, 1]])
     assert td["cat", "mask"].all()

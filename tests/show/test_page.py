@@ -60,6 +60,15 @@ def test_numbers_stand_on_the_right() -> None:
     assert re.findall(r"<td( class=number)?>", text) == ["", " class=number", " class=number"] * 2
 
 
+def test_bars() -> None:
+    """Each below the one before, as long as its share of the largest one, in a drawing of their height."""
+    text = bars("two", [("a", 2), ("b", 1)], "{}")
+    (first, long), (second, short) = re.findall(r'<rect[^>]* y="(\d+)" width="([\d.]+)"', text)
+    assert float(long) == 2 * float(short) > 0
+    height = int(re.findall(r'viewBox="0 0 \d+ (\d+)"', text)[0])
+    assert height == 2 * (int(second) - int(first)) > 0
+
+
 def test_bars_of_nothing() -> None:
     assert 'width="0.0"' in bars("none", [("a", 0)], "{}")
     assert "<rect" not in bars("none", [], "{}")

@@ -11,7 +11,8 @@ def test_objects() -> None:
     zero = spec.zero()
     assert isinstance(zero, NonTensorData)
     assert (zero.data, zero.batch_size) == ("s", (3,))
-    assert spec.zero((2,)).tolist() == [["s"] * 3] * 2
+    for made in (spec.zero((2,)), spec.one((2,)), spec.rand((2,))):
+        assert made.tolist() == [["s"] * 3] * 2
     assert NonTensor((3,), example_data="s", batched=True).zero().tolist() == ["s"] * 3
     assert isinstance(NonTensor((2, 3), example_data="s", feature_dims=1).zero(), NonTensorStack)
     raises(ValueError, "feature_dims", NonTensor, (3,), batched=True, feature_dims=0)
