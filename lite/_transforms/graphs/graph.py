@@ -95,7 +95,7 @@ class Graph:
     """
 
     made = "exported"  # what is done with a function, in errors
-    sums_exactly = False  # whether sums of int64 have all digits, at six operators for one
+    exact_integers = False  # whether int64 is summed and compared in all its bits, at more operators
     refuses = False  # whether numbers that are computed from a dynamic size are refused at once
     form: Any = None  # of what the function gives
     asked: Sequence[Comparison] = ()  # of dynamic sizes, by the function itself

@@ -20,6 +20,7 @@ from lite._tree.batch_ops import BatchOp
 from lite._tree.indexing import normalise, result_names
 
 _COMPARISONS = frozenset(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
+_COMPARING = {"Max": "Greater", "Min": "Less", "Sign": ""}  # operators, and what makes up for them
 _LOGIC = frozenset(("And", "Or", "Xor", "Not"))
 _OF_FLOATS = (np.floor, np.ceil, np.rint, np.reciprocal)  # whole numbers stay what they are
 _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))  # ONNX has no arithmetic of most others
@@ -158,10 +159,21 @@ def _node(
         if ufunc is np.reciprocal:
             raise NoRule
         return arrays[0].copy()
+    if graph.exact_integers and op in _COMPARING and result in (np.int64, np.uint32, np.uint64):
+        return graph.cast(_compared(graph, op, [graph.cast(x, np.int64) for x in arrays], shape), result)
     if result.kind in "iu" and result not in _INTEGERS:
         wide = [graph.cast(x, np.int64) for x in arrays]
         return graph.cast(graph.emit(op, wide, shape, np.int64), result)
     return unary(graph, op, arrays[0], result) if len(arrays) == 1 else graph.emit(op, arrays, shape, result)
+
+
+def _compared(graph: Graph, op: str, arrays: list[GraphArray], shape: Shape) -> GraphArray:
+    """Of int64: onnxruntime 1.31 compares the lower halves as signed where the upper ones agree."""
+    if op == "Sign":
+        x = arrays[0]
+        return graph.cast(x > 0, np.int64) - graph.cast(x < 0, np.int64)
+    first = graph.emit(_COMPARING[op], arrays, shape, BOOL)
+    return graph.emit("Where", [first, *arrays], shape, np.int64)
 
 
 def resolved(ufunc: np.ufunc, inputs: tuple[Any, ...], wanted: Any = None) -> tuple[np.dtype[Any], ...]:

@@ -114,7 +114,7 @@ class JitGraph(Graph):
     """
 
     made = "traced"
-    refuses = sums_exactly = True
+    refuses = exact_integers = True
 
     def __init__(self, dimensions: dict[str, int], known: frozenset[Any], located: bool = False) -> None:
         super().__init__(dimensions)

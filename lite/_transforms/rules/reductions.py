@@ -283,6 +283,17 @@ def _sum_of_int64(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> Gr
     return graph.cast(sums[0] * half + sums[1], x.dtype)
 
 
+def _extreme_of_int64(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
+    """By places: onnxruntime 1.31 compares the lower halves of int64 as signed where the upper ones agree."""
+    axes, out = _axes(x, axis), graph.cast(x, np.int64)
+    for k in axes:
+        shape = _reduced(out, (k,), True)
+        at = graph.emit(op, [out], shape, np.int64, axis=k, keepdims=1)
+        out = graph.emit("GatherElements", [out, at], shape, np.int64, axis=k)
+    keeps = keepdims is not NOT_GIVEN and bool(keepdims)
+    return graph.cast(out if keeps or not axes else graph.squeeze(out, *axes), x.dtype)
+
+
 def _is_empty(x: GraphArray, axis: Axes) -> bool:
     """Whether there is nothing to reduce; `lite.jit` keeps the graph for sizes of the same answer."""
     return math.prod(x.shape[k] for k in _axes(x, axis)) < 1
@@ -333,8 +344,11 @@ def _onnx_reduction(
         raise ValueError(f"zero-size array to reduction operation {join.__name__} which has no identity")
     along: Any = {"axis": axis, "keepdims": options.get("keepdims", False)}
     out: Any
-    if graph.sums_exactly and function is np.sum and given == x.dtype in (np.int64, np.uint64):
+    exact = graph.exact_integers and given == x.dtype in (np.int64, np.uint32, np.uint64)
+    if exact and function is np.sum:
         out = _sum_of_int64(graph, x, **along)
+    elif exact and left_out is None and not _is_given(initial):
+        out = _extreme_of_int64(graph, "Arg" + op.removeprefix("Reduce"), x, **along)
     else:
         out = _reduce(graph, op, wide, **along)
     if left_out is None and x.dtype.kind == "f":  # whose operators pass NaN over, or not, as it is placed

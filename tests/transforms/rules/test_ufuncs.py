@@ -116,6 +116,28 @@ def test_divisors_of_whole_numbers() -> None:
         np.testing.assert_array_equal(got, by_known, str(dtype))
 
 
+def test_integers_whose_upper_halves_agree() -> None:
+    """Lower halves of int64 are unsigned; operators of onnxruntime 1.31 take them for signed."""
+
+    def chosen(x: Any) -> Any:
+        pairs = x, x[::-1, ::-1]
+        reduced = [f(x, axis=axis) for f in (np.max, np.min) for axis in (None, 0, -1, (0, 1))]
+        return (
+            *reduced,
+            np.max(x, 1, keepdims=True),
+            np.ptp(x, 0),
+            np.sign(x),
+            np.maximum(*pairs),
+            np.minimum(*pairs),
+        )
+
+    for dtype, middle in ((np.int64, 2**40 + 2**31), (np.uint32, 2**31), (np.uint64, 2**40 + 2**31)):
+        x = np.array([[0, middle - 1, middle], [middle + 7, 1, 2**31]], dtype)
+        for signed in (x, -x) if dtype is np.int64 else (x,):
+            for got, want in zip(lite.jit(chosen, threads=1)(signed), chosen(signed), strict=True):
+                np.testing.assert_array_equal(got, want, str(dtype), strict=True)
+
+
 def test_shifts_by_any_number() -> None:
     for dtype in (np.int32, np.int64, np.uint8):
         x = np.array([0, 1, 77, np.iinfo(dtype).max, np.iinfo(dtype).min], dtype)
