@@ -168,6 +168,13 @@ def test_withheld_frames_keep_no_memory_of_others():
     assert all(array.base is None or len(array.base) <= 3 for array in transform._withheld.values(True, True))
 
 
+def test_no_frames_are_none():
+    transform = MultiStepTransform(2, 0.9)
+    for shape, none in (((2, 0), True), ((0,), True), ((0, 2), False), ((2,), False)):
+        transform.withheld = TensorDict(batch_size=shape)
+        assert (transform.withheld is None) is none, shape
+
+
 def test_after_an_error_the_withheld_frames_are_what_they_were():
     transform, expected = MultiStepTransform(3, 0.9), MultiStepTransform(3, 0.9)
     transform.inv(stream(9))
