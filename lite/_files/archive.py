@@ -25,6 +25,7 @@ from lite._files.commit import COMMIT, finish, new_file, outermost, replace_tree
 from lite._files.mapping import bytes_in, bytes_of, open_regular
 from lite._files.meta import MAX_BYTES, NAME
 from lite._files.payload import if_pickled
+from lite._files.system import WINDOWS
 from lite._tree.keys import require_utf8
 
 try:
@@ -351,7 +352,8 @@ def unpack(path: Path, root: Path) -> Path:
     with zipfile.ZipFile(path) as archive:
         for info in archive.infolist():
             parts = info.filename.replace("\\", "/").split("/")
-            outside = info.filename.startswith("/") or ".." in parts or ":" in parts[0] or COMMIT in parts
+            outside = info.filename.startswith("/") or ".." in parts or COMMIT in parts
+            outside = outside or ":" in (info.filename if WINDOWS else parts[0])  # a stream of another file
             if outside or info.external_attr >> 28 == 0xA:
                 raise ValueError(f"refusing to unpack the entry {info.filename!r} of {path}.")
         replace_tree(os.path.abspath(root), lambda stage, _: _extract(archive, stage, path))

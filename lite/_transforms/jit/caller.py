@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import linecache
+import os
 import sys
 from pathlib import Path
 
+import numpy as np
+
 _PACKAGE = str(Path(__file__).parents[2])
+_NUMPY = os.path.join(os.path.dirname(np.__file__), "")
 
 
 def caller_line() -> str:
@@ -22,4 +26,4 @@ def caller_line() -> str:
 
 
 def _is_own(file: str) -> bool:
-    return file.startswith((_PACKAGE, "<")) or "/numpy/" in file
+    return file.startswith((_PACKAGE, _NUMPY, "<"))
