@@ -96,7 +96,7 @@ def test_a_failed_write_changes_nothing(tmp_path):
     for bad in (
         {"x": object()},
         {"x" * 300: np.zeros(2)},
-        {"a": np.zeros(2, np.longdouble)},
+        *([{"a": np.zeros(2, np.longdouble)}] if np.dtype(np.longdouble).itemsize > 8 else []),
         {"a.memmap": {"b": 1}, "a": np.zeros(2)},
     ):
         raises((TypeError, ValueError), "", TensorDict(bad).memmap, path)

@@ -128,8 +128,9 @@ def test_tensorclasses_of_tensordict(tmp_path):
     arrays = np.arange(4, dtype="<f4").tobytes() + np.arange(3).tobytes()
     for name, expected in ((str(Pair), Pair), ("<class '__main__.Point'>", TensorDict)):
         content = text.replace("NAME", name).encode()
-        (tmp_path / "td").write_bytes(arrays + content + len(content).to_bytes(8, "little"))
-        found = lite.from_consolidated(tmp_path / "td")
+        path = tmp_path / expected.__name__
+        path.write_bytes(arrays + content + len(content).to_bytes(8, "little"))
+        found = lite.from_consolidated(path)
         assert type(found.get("p")) is expected
         np.testing.assert_array_equal(found["p", "x"], [0, 1, 2])
         np.testing.assert_array_equal(found["z"], np.arange(3))
