@@ -287,10 +287,11 @@ class EnvBase(EnvSpecs, ABC):
                 shape = tensordict.batch_size
             else:
                 self._check_batch(tensordict)
-        if tensordict is None or shape or isinstance(self.full_action_spec, Stacked):
+        specs = self._cached("action_specs", lambda: self.full_action_spec._drawn_alone())
+        if tensordict is None or shape or not specs:
             drawn = self.full_action_spec.rand(shape, rng=self.generator)
             return drawn if tensordict is None else tensordict.update(drawn)
-        for key, spec in self._cached("action_specs", lambda: self.full_action_spec.items(True, True)):
+        for key, spec in specs:
             tensordict.set(key, spec.rand(rng=self.generator))
         return tensordict
 

@@ -86,9 +86,8 @@ class ParallelEnv(BatchedEnvBase):
 
     def _take_part(self, rows: list[int]) -> None:
         self._workers = [self._workers[i] for i in rows]
-        self._root, self._following = (
-            lazy_stack([shared[i] for i in rows]) for shared in (self._root, self._following)
-        )
+        self._root = lazy_stack([self._root[i] for i in rows])
+        self._following = lazy_stack([self._following[i] for i in rows])
 
     # -- steps ----------------------------------------------------------------------------------
 

@@ -306,6 +306,10 @@ class Composite(TensorSpec):
             return f"Composite({', '.join(parts)})"
         return "Composite(\n    " + ",\n".join(parts).replace("\n", "\n    ") + ")"
 
+    def _drawn_alone(self) -> list[tuple[NestedKey, TensorSpec]]:
+        """The specs by key whose values, set one after the other, make one of this spec."""
+        return self.items(True, True)
+
     def _leaf_keys(self) -> list[NestedKey]:
         """Those of leaves, also of such as some parts of a stack lack."""
         nested = [(name, spec) for name, spec in self._specs.items() if isinstance(spec, Composite)]
@@ -471,6 +475,9 @@ class StackedComposite(Stacked, Composite):
                 self._set_all({(key, inner): part for inner, part in spec.items()})
             else:
                 self[key] = spec
+
+    def _drawn_alone(self) -> list[tuple[NestedKey, TensorSpec]]:
+        return []  # some are in some parts alone
 
     def _leaf_keys(self) -> list[NestedKey]:
         return list(dict.fromkeys(key for part in self.parts for key in part._leaf_keys()))
