@@ -8,7 +8,16 @@ from helpers.counting_env import CountingEnv, Named, Task
 
 from lite import LazyStackedTensorDict, TensorDict
 from lite.data import Bounded
-from lite.envs import EnvError, GymEnv, ParallelEnv, SerialEnv, StepCounter, TransformedEnv, check_env_specs
+from lite.envs import (
+    EnvError,
+    GymEnv,
+    ParallelEnv,
+    SelectTransform,
+    SerialEnv,
+    StepCounter,
+    TransformedEnv,
+    check_env_specs,
+)
 
 
 def test_one_function_or_several():
@@ -74,6 +83,7 @@ def test_environments_of_other_entries_are_a_lazy_stack():
             getattr(env, call)(td.clone().set(mask, one)) for env, td in zip(made, starts, strict=True)
         )
         assert rows(got) == rows(other)
+    check_env_specs(TransformedEnv(serial, SelectTransform("stand")))
     td = TransformedEnv(parallel, StepCounter(4)).rollout(6, break_when_any_done=False)
     assert [row["step_count"].ravel().tolist() for row in td.unbind(0)] == [
         [0, 1, 2, 0, 1, 2],

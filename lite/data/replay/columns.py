@@ -83,8 +83,12 @@ def blank(example: Any, rows: int, make: Callable[[Shape, Any], Array] = np.zero
 
 
 def _dense(td: Any) -> Any:
-    if td._parts() is None:
+    parts = td._parts()
+    if parts is None:
         return td
+    held = [set(part.keys(True, True)) for part in parts[0]]
+    if held and (some := set.union(*held) - set.intersection(*held)):
+        raise RuntimeError(f"only some rows have the entries {sorted(some, key=str)}. {RAGGED}")
     try:
         return td.contiguous()
     except RuntimeError as error:

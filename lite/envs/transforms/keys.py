@@ -195,7 +195,7 @@ class SelectTransform(Transform):
     def transform_output_spec(self, output_spec: Composite) -> Composite:
         output_spec = output_spec.clone()
         for name, kept in zip(_OUTPUTS, (self.keep_done_keys, self.keep_reward_keys, False), strict=True):
-            for key in output_spec[name].keys(True, True):
+            for key in output_spec[name]._leaf_keys():
                 if not kept and key not in self.selected_keys:
                     del output_spec[name][key]
         return output_spec

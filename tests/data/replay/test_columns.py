@@ -25,6 +25,8 @@ def test_lazy_stacks_are_written() -> None:
     columns = table()
     write(columns, lazy_stack([rows(1, i)[0] for i in (5, 7)], 0), slice(0, 2))
     assert columns.take(np.arange(2))["step"].tolist() == [5, 7]
+    tasks = lazy_stack([TensorDict(a=1, n=TensorDict(b=2)), TensorDict(a=1, n=TensorDict(c=2))])
+    raises(RuntimeError, r"only some rows have .*'b'\), \('n', 'c'\)\]. LazyStackStorage", blank, tasks, 5)
 
 
 def test_names_of_dimensions_after_the_rows_stay() -> None:
