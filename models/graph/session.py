@@ -293,7 +293,7 @@ def open_session(
         memory_pattern: plan the memory of a run once for each set of shapes, which small graphs of few
             shapes take 11% less time with.
         memory_reuse: let loading find values of one size that can share memory, in time quadratic in the
-            number of operators; a memory pattern shares it without.
+            number of operators. Without it runs take as much memory, and as long.
         spinning: let threads that wait for work take processor time, which is there sooner then; without it
             other processes and what runs between two calls have that time.
         disabled_optimizers: onnxruntime's names of changes to the graph that are not to be made.
@@ -565,6 +565,7 @@ class SharedSession:
             device=options.device,
             num_threads=options.num_threads,
             providers=options.providers,
+            memory_reuse=False,
             runtime=options.runtime,
         )
 

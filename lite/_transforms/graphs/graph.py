@@ -113,9 +113,8 @@ class Graph:
         self._path: list[str] = []
         self._made: dict[Any, Any] = {}  # outputs of the nodes so far: an equal node is used again
         self._sizes: dict[int, tuple[str, int]] = {}  # where to read a dynamic size: a value and its axis
-        self._joints: dict[
-            int, dict[int, list[int]]
-        ] = {}  # of a joined size, where parts begin: what is before
+        # Of a joined size, where parts begin: what is before.
+        self._joints: dict[int, dict[int, list[int]]] = {}
         self._chosen: dict[Any, Size] = {}  # sizes that a run computes
         self.factors: set[int] = set()  # by which dynamic sizes are multiplied
         self.moves: set[tuple[int, int, int]] = set()  # n + 1 of the first size as (0, 1, 1)
@@ -334,16 +333,14 @@ class Graph:
     # -- dynamic sizes -----------------------------------------------------------------------------------
 
     def _note(self, array: GraphArray) -> None:
-        name = array.name
+        name, count = array.name, 1
         self.shapes[name] = array.shape
-        dynamic, count = False, 1
         for axis, size in enumerate(array.shape):
             n = index(size)  # int(size) would ask who asks
             count *= n
             if type(size) is Size:
                 self._sizes.setdefault(n, (name, axis))
-                dynamic = True
-        if dynamic and count:
+        if count and Size in map(type, array.shape):
             self._counts.setdefault(count, name)
 
     def size(self, n: int) -> Size | None:
@@ -362,12 +359,7 @@ class Graph:
 
     def dynamic(self, shape: Iterable[int]) -> Shape:
         """A shape that NumPy computed, with dynamic sizes marked."""
-        sizes = []
-        for n in shape:
-            plain = index(n)
-            size = self.size(n) if plain else None
-            sizes.append(plain if size is None else size)
-        return tuple(sizes)
+        return tuple([index(n) and (n if type(n) is Size else self.size(n) or index(n)) for n in shape])
 
     def size_array(self, n: int) -> GraphArray:
         """A size as an array (1,) of int64."""

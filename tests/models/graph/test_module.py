@@ -185,7 +185,7 @@ def test_moving_opens_a_session_there(policy: OnnxModule, monkeypatch: pytest.Mo
     before = copy.deepcopy(policy)
     assert policy.cuda(1) is policy
     assert (policy.device, before.device) == ("cuda:1", "cpu")
-    runtime = {"runtime": "onnxruntime"}
+    runtime = {"memory_reuse": False, "runtime": "onnxruntime"}
     assert opened == [{"device": "cuda:1", "num_threads": None, "providers": None, **runtime}]
 
 
