@@ -14,12 +14,11 @@ import numpy as np
 
 from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.sizes import Comparison, Quotient, Size, comparisons, primes
+from lite._transforms.graphs.sizes import MOVED, Comparison, Quotient, Size, comparisons, primes
 from lite._transforms.levels import innermost, numbers
 
 INT64 = np.dtype(np.int64)
 BOOL = np.dtype(np.bool_)
-MOVED = 64  # what a size may be away from a multiple of a dynamic one
 
 
 class OneSizeError(NotImplementedError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from types import FrameType
 from typing import Any, NamedTuple, NoReturn
 
@@ -32,6 +32,7 @@ class Comparison(NamedTuple):
         return _OPERATORS[self.operator](size, self.other if other is None else other) is self.answer
 
 
+MOVED = 64  # what a size may be away from a multiple of a dynamic one
 _REAL = (int, float, np.integer, np.floating)
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
@@ -69,6 +70,24 @@ def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
         asked = Comparison(int(size), name, kept, answer)
         comparisons.found[asked] = comparisons.found.get(asked, False) or own
     return answer
+
+
+def asked_of(primes: Collection[int]) -> frozenset[Comparison]:
+    """What was asked of dynamic sizes, by their primes.
+
+    A size such as 2 * n + 1 is not found again in a call: what the caller asks of it fits no call then, and
+    what rules ask, which is whether it is 0, is taken for answered.
+    """
+    asked: set[Comparison] = set()
+    for one, own in (comparisons.found or {}).items():
+        near = min(primes, key=lambda prime: abs(one.size - prime), default=0)
+        rest = one.size - near
+        # Of n + 1 what that says of n. Of three sizes, one may be near a sum of the others.
+        if type(one.other) is int and 0 < abs(rest) <= MOVED and len(primes) < 3:
+            asked.add(one._replace(size=near, other=one.other - rest))
+        elif own or any(one.size % prime == 0 for prime in primes):
+            asked.add(one)
+    return frozenset(asked)
 
 
 def _is_asked_by_caller(depth: int = 2) -> bool:
@@ -190,12 +209,13 @@ def _refuse(name: str) -> NoReturn:
     raise comparisons.refused
 
 
-def _refusing(name: str) -> Any:
-    """A method of `int` whose result could be asked for anything without being noticed."""
-    method = getattr(int, name)
+def _refusing(name: str, kind: type = int) -> Any:
+    """A method of a number whose result could be asked for anything without being noticed."""
+    method = getattr(kind, name)
 
-    def call(self: Size, *args: Any) -> Any:
-        if (comparisons.refuses or name in _SAME) and _is_asked_by_caller():
+    def call(self: Any, *args: Any) -> Any:
+        refuses = comparisons.refuses or name in _SAME or kind is float
+        if refuses and _is_asked_by_caller() and not any(hasattr(x, "__array_function__") for x in args):
             _refuse(name.strip("_"))
         return method(self, *args)
 
@@ -236,6 +256,14 @@ class Quotient(float):
 
     def __neg__(self) -> Quotient:
         return Quotient(-self.number, self.size)
+
+
+_REFUSED = """
+    lt le gt ge eq ne hash bool int round trunc floor ceil add radd sub rsub truediv rtruediv abs
+    pow rpow floordiv rfloordiv mod rmod divmod rdivmod
+"""
+for _name in _REFUSED.split():
+    setattr(Quotient, f"__{_name}__", _refusing(f"__{_name}__", float))
 
 
 def _sized(value: object, other: object = None) -> Any:

@@ -15,8 +15,8 @@ import numpy as np
 
 import lite._transforms.graphs.ufuncs  # noqa: F401 - the rules
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import MOVED, Graph, Node, OneSizeError
-from lite._transforms.graphs.sizes import Size, comparisons, primes
+from lite._transforms.graphs.graph import Graph, Node, OneSizeError
+from lite._transforms.graphs.sizes import MOVED, Size, comparisons, primes
 
 # Where the sizes of the two traces begin: apart, larger than most, and small enough for `np.zeros(size)`.
 _FROM = (503, 1009)

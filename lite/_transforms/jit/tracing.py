@@ -19,7 +19,7 @@ from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape, raw
 from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
-from lite._transforms.graphs.sizes import Comparison, Size, comparisons
+from lite._transforms.graphs.sizes import Comparison, Size, asked_of
 from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, difference, trace
 from lite._transforms.jit.caller import caller_line
 from lite._transforms.jit.draws import Draw, Seeded, traced_generator_class, with_seeds
@@ -318,7 +318,7 @@ def _run(
     others = [(x, _items(x)) for x in builder.others]
     with _tracing(graph):
         value = fn(*args, **kwargs)
-        found["comparisons"] = _asked(graph)
+        found["comparisons"] = asked_of(graph.dimensions.values())
     for x, items in others:
         _refuse_changed(x, items, graph)
     outputs: dict[str, Any] = {}
@@ -432,17 +432,6 @@ def _refuse_changed(value: Any, before: list[Any], graph: JitGraph) -> None:
             f"cannot be traced: the function changes a {type(value).__name__} among its arguments, which a "
             "graph would not: return what is new, or pass a TensorDict, whose entries a graph sets."
         )
-
-
-def _asked(graph: JitGraph) -> frozenset[Comparison]:
-    """What was asked of dynamic sizes.
-
-    A size such as n + 1 is not found again in a call: what the caller asks of it fits no call then, and what
-    rules ask, which is whether it is 0, is taken for answered.
-    """
-    primes = graph.dimensions.values()
-    asked = (comparisons.found or {}).items()
-    return frozenset(one for one, own in asked if own or any(one.size % prime == 0 for prime in primes))
 
 
 def _entries(

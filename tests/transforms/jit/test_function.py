@@ -117,6 +117,9 @@ def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
         lambda x: x * np.asarray(np.arange(9.0), like=x)[: x.shape[0]].sum(),
         lambda x: x * np.asarray(np.arange(9.0), like=x)[-x.shape[0] :].sum(),
         lambda x: x * statistics.fmean(x.shape),
+        lambda x: x * 2 if 1 / x.shape[0] == 1 / 7 else x * 3,
+        lambda x: x * 2 if 1 / x.shape[0] - 1 / 7 else x * 3,
+        lambda x: x[1:][:4].sum() / x[:-1][-4:].size if x.size > 1 else x,
     ],
 )
 def test_what_is_asked_of_a_dynamic_size_is_no_number_of_the_trace(function: Any) -> None:
@@ -126,6 +129,14 @@ def test_what_is_asked_of_a_dynamic_size_is_no_number_of_the_trace(function: Any
         np.testing.assert_allclose(step(x), function(x))
     with pytest.raises(NotImplementedError, match="takes mod of a dynamic size"):
         lite.jit(lambda x: x * (x.shape[0] % 4), dynamic_axes={"x": {0: "n"}})(np.ones(5))
+
+
+def test_a_size_beside_a_dynamic_one_is_asked_at_each_call() -> None:
+    step = lite.jit(lambda x: x * 2 if x[1:].shape[0] > 3 else x * (1 / x.shape[0] + x))
+    for n in (6, 7, 5, 4, 3):
+        x = np.arange(1.0, n + 1)
+        np.testing.assert_allclose(step(x), x * 2 if n > 4 else x * (1 / n + x))
+    assert len(step._kept) == 3  # one for 6, 7 and 5
 
 
 def test_a_branch_on_the_length_of_a_tensordict() -> None:
