@@ -101,6 +101,7 @@ def test_constructor_says_what_is_wrong() -> None:
 
 
 def test_constructor_options() -> None:
+    assert State.__init__.__qualname__ == "State.__init__"  # which help and tracebacks show
     state = State(eta=np.zeros((2, 3)), X=np.ones(2), batch_size=2, device="cpu", names=["t"], lock=True)
     assert (state.batch_size, state.device, state.names, state.is_locked) == ((2,), "cpu", ["t"], True)
     assert list(State({"q": 1}).keys()) == ["q"]
