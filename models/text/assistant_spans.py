@@ -190,9 +190,36 @@ class _Finder:
             raise self._unknown(turn) from None
         start, end = len(prompt), len(closed) - len(tail)
         fits = self.text.startswith(closed) and closed.startswith(prompt) and closed.endswith(tail)
-        if not fits or start > end:
+        return (start, end) if fits and start <= end else self._around_calls(turn)
+
+    def _around_calls(self, turn: int) -> tuple[int, int]:
+        """What is neither before nor after the turn's content where it has no calls.
+
+        Many a template writes the turn otherwise once another follows, as without an empty thought.
+        """
+        mark = _mark()
+        plain = {name: value for name, value in self.turns[turn].items() if name != "tool_calls"}
+        said = [*self.turns[:turn], {**plain, "content": mark}, *self.turns[turn + 1 :]]
+        try:
+            before, *after = self.render(said).split(mark)
+        except ValueError:
+            raise self._unknown(turn) from None
+        end = len(self.text) - len("".join(after))
+        outside = len(after) == 1 and self.text.startswith(before) and self.text.endswith(after[0])
+        if not outside or not len(before) <= end <= self._next_content(turn):
             raise self._unknown(turn)
-        return start, end
+        return len(before), end
+
+    def _next_content(self, turn: int) -> int:
+        """Where the next turn's content begins, which some templates write into a turn with calls.
+
+        The end of the text for the last turn; -1 where it cannot be told.
+        """
+        if turn + 1 == len(self.turns):
+            return len(self.text)
+        said = self.turns[turn + 1].get("content")
+        place = self._place(_Piece(turn + 1, None, said), 0) if isinstance(said, str) and said else None
+        return -1 if place is None else place
 
     def _with(self, texts: Mapping[_Piece, str]) -> str | None:
         """The rendering with other texts, None if the template fails on them."""

@@ -136,9 +136,9 @@ def _written_turns(
 ) -> tuple[tuple[int, int, int, bool], ...]:
     """`Rendered.turns`, without those that the template writes otherwise than where it asks for them."""
     found = []
-    for i, turn in enumerate(turns):
-        if turn.get("role") != "assistant":
-            continue
+    assistants = [i for i, turn in enumerate(turns) if turn.get("role") == "assistant"]
+    for i in assistants:
+        turn = turns[i]
         try:
             opened, closed = (
                 render(turns[:i], add_generation_prompt=prompt, continue_final_message=False)
@@ -148,11 +148,13 @@ def _written_turns(
         except ValueError:  # the template refuses to begin or to end there
             continue
         if text.startswith(closed):
-            found.append((len(closed), opened, before, tail, turn.get("is_complete") is not False))
+            found.append((i, len(closed), opened, before, tail, turn.get("is_complete") is not False))
     out = []
-    for at, (first, opened, before, tail, complete) in enumerate(found):
-        stop = found[at + 1][0] if at + 1 < len(found) else len(text) + 1
+    for at, (i, first, opened, before, tail, complete) in enumerate(found):
+        following, stop = found[at + 1][:2] if at + 1 < len(found) else (None, len(text) + 1)
         own = [span for span in spans if first <= span[0] < stop]
+        if following != next((k for k in assistants if k > i), None):  # that one's place is not known
+            own = _up_to(tail, text, len(opened) if text.startswith(opened) else first, own)
         begin = own[0][0] if own else len(before)
         if text.startswith(opened):
             begin = len(opened)
@@ -165,6 +167,17 @@ def _written_turns(
         if text.startswith(tail, end):
             out.append((begin, end, end + len(tail), complete))
     return tuple(out)
+
+
+def _up_to(tail: str, text: str, begin: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The first of some spans, up to the end of a turn; the first alone where nothing ends turns."""
+    kept: list[tuple[int, int]] = []
+    for start, end in spans:
+        if tail in text[begin:start] if tail else kept:
+            break
+        kept.append((start, end))
+        begin = end - len(tail) if text.endswith(tail, 0, end) else end  # a block may hold what ends the turn
+    return kept
 
 
 def blanks_around_content(**options: Any) -> tuple[str, str]:
@@ -227,7 +240,7 @@ def encode_chats(
         ids = np.asarray(ids, np.int64).reshape(-1)
         said = span_mask(offsets, row.spans) if mask else None
         if said is not None and end_ids:
-            _mark_turns(said, ids, offsets, row.turns, end_ids)
+            _mark_turns(said, ids, offsets, row, end_ids)
         out.append(EncodedChat(row.text, ids, said))
     return out
 
@@ -263,14 +276,21 @@ def _mark_turns(
     mask: NDArray[np.bool_],
     ids: NDArray[np.int64],
     offsets: Sequence[tuple[int, int]],
-    turns: Sequence[tuple[int, int, int, bool]],
+    row: Rendered,
     end_ids: Collection[int],
 ) -> None:
-    """Mark what the model has to write of each turn, and nothing behind that."""
+    """Mark what the model has to write of each turn, and nothing behind that.
+
+    That is what stands before the first span and what ends the turn: between spans others may have written.
+    """
     starts = np.asarray(offsets, np.int64).reshape(-1, 2)[:, 0]
     ending = np.isin(ids, list(end_ids))
-    mask |= span_mask(offsets, [(begin, end) for begin, end, _, _ in turns])
-    for _, end, stop, complete in turns:
+    leads = (
+        (begin, min(next((start for start, stop in row.spans if stop > begin), end), end))
+        for begin, end, _, _ in row.turns
+    )
+    mask |= span_mask(offsets, [(begin, end) for begin, end in leads if begin < end])
+    for _, end, stop, complete in row.turns:
         behind = (starts >= end) & (starts < stop)
         found = np.flatnonzero(behind & ending)
         if found.size or not complete:

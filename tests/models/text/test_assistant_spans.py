@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lite.models import ChatHistory, History, OnnxWrapper, Tokenizer
 from lite.models.text.assistant_spans import AssistantSpansError, around_content, assistant_spans
 from lite.models.text.builtin_templates import BUILT_IN
-from lite.models.text.chat import render_messages
+from lite.models.text.chat import encode_chats, render_messages
 
 Make = Callable[..., Tokenizer]
 CHATML = (
@@ -32,6 +32,14 @@ CALLING = (
     "{% for c in m.tool_calls %}{{ '\n<tool_call>\n' + (c | tojson) + '\n</tool_call>' }}{% endfor %}"
     "{{ '<|im_end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+# An empty thought for all that follows the last user, as Qwen3.5's template writes it.
+THOUGHTS = (
+    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}{{ '<' + m.role + '>' }}"
+    "{% if m.role == 'assistant' and loop.index0 > ns.last %}{{ '<think></think>' }}{% endif %}"
+    "{{ m.content }}{% for c in m.tool_calls %}{{ '<call>' + c.name }}{% endfor %}{{ '<end>' }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
 )
 
 
@@ -108,8 +116,44 @@ def test_tool_calls_belong_to_the_assistant() -> None:
     assert said(chat, CALLING) == [f"a\n{block}", block, "a"]
     # a template that does not write them has nothing to find
     assert said(chat, CHATML) == ["a", "a"]
+    counted = CALLING.replace("m.role }}", "m.role + (messages | length) | string }}")
+    assert said(chat, counted) == [f"a\n{block}", block, "a"]
+
+
+def test_turns_that_are_written_otherwise_once_a_user_follows() -> None:
+    """What a tool says is not the assistant's, though nothing tells where the turn behind it begins."""
+    calls = {"tool_calls": [{"name": "f"}]}
+    chat = [user("a"), bot("", **calls), {"role": "tool", "content": "4"}, bot("b"), user("c"), bot("d")]
+
+    def turns(source: str) -> list[str]:
+        out = render_messages(chat, chat_template=source, spans=True)
+        return [out.text[begin:stop] for begin, _, stop, _ in out.turns]
+
+    assert said(chat, THOUGHTS) == ["<call>f", "b", "d"]
+    assert turns(THOUGHTS) == ["<call>f<end>", "<think></think>d<end>"]
+    assert turns(THOUGHTS.replace("<end>", ""))[:1] == ["<call>f"]
+    inside = THOUGHTS.replace("'<call>' + c.name", "'<call>' + c.name + messages[2].content")
+    inside = inside.replace("messages %}{{ '<'", "messages if m.role != 'tool' %}{{ '<'")
     with pytest.raises(AssistantSpansError, match="message 1"):
-        said(chat, CALLING.replace("m.role }}", "m.role + (messages | length) | string }}"))
+        said(chat, inside)
+
+
+def test_what_stands_between_blocks_is_not_the_assistants(byte_tokenizer: Make) -> None:
+    """As in templates of TRL, whose blocks hold the end of the turn, and whose turns go on behind a tool."""
+    block = "{% generation %}{{ m.content }}{% for c in m.tool_calls %}{{ '<call>' + c.name }}{% endfor %}"
+    source = (
+        "{% for m in messages %}{% if m.role == 'tool' %}{{ '<tool>' + m.content }}{% else %}"
+        "{{ '<' + m.role + (loop.length | string if loop.index0 == 3 else '') + '>' }}"
+        "{% if m.role == 'assistant' %}" + block + "{{ '.' }}{% endgeneration %}{% else %}{{ m.content }}"
+        "{% endif %}{% endif %}{% endfor %}{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+    )
+    chat = [user("a"), bot("", tool_calls=[{"name": "f"}]), {"role": "tool", "content": "4"}, bot("b")]
+    tokenizer = byte_tokenizer()
+    (end,) = tokenizer(".", add_special_tokens=False)["input_ids"]
+    for turns in (chat, [*chat, user("c"), bot("d")]):
+        row = encode_chats([turns], tokenizer=tokenizer, mask=True, end_ids={end}, chat_template=source)[0]
+        marked = tokenizer.decode(row.ids[row.assistant_mask])
+        assert marked == "".join(["<call>f.", "b.", "d."][: len(turns) // 2])
 
 
 def test_around_content() -> None:
