@@ -66,7 +66,10 @@ class MinariExperienceReplay(TensorDictReplayBuffer):
         if load_from_local_minari or not folder.exists():
             source = _source(dataset_id, download and not load_from_local_minari)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(prefix=f".{folder.name}.", dir=folder.parent) as stage:
+            # Windows removes no mapped file: what is left there then is no error.
+            with tempfile.TemporaryDirectory(
+                prefix=f".{folder.name}.", dir=folder.parent, ignore_cleanup_errors=True
+            ) as stage:
                 minari_to_memmap(source, f"{stage}/new")
                 if folder.exists():  # removed with the stage, once there is another one
                     folder.rename(f"{stage}/old")
