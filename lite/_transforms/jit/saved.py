@@ -6,6 +6,7 @@ step in torch's style has `step.onnx.npz`, too: what the modules and optimisers 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -159,6 +160,16 @@ class Step:
         self._shapes = dict(enumerate(runner.program.argument_shapes))
         self._seen: OrderedDict[int, Argument] = OrderedDict()
         self._last: list[Argument] | None = None
+        self._opened: Callable[[], Step]
+
+    def __reduce__(self) -> Any:
+        """Pickles have the path of the file, and the state of a step in torch's style."""
+        with self._lock:
+            state = None if self._held is None else self._held.state.clone()
+        return self._opened, (), state
+
+    def __setstate__(self, state: Any) -> None:
+        self.state.update_(state)
 
     @property
     def state(self) -> Any:
@@ -275,7 +286,8 @@ def load_step(
 ) -> Step:
     """A function that `lite.jit(fn).lower(...).save(path)` wrote, to be called as `fn` was.
 
-    A step in torch's style changes its `state`, a TensorDict, in place of the modules and optimisers.
+    A step in torch's style changes its `state`, a TensorDict, in place of the modules and optimisers. Copies
+    and pickles open the file again, and go on from that state.
 
     Args:
         path: path of the graph.
@@ -343,6 +355,8 @@ def load_step(
     except (LookupError, OverflowError) as error:  # a name or a place that the graph does not have
         raise ValueError(f"{beside} is no contract of the step {file}: {error!r}.") from None
     step = Step(runner, arguments, name, added, held)
+    again = {"providers": providers, "threads": threads, "generator": generator}
+    step._opened = functools.partial(load_step, file.absolute(), **again)
     if held is not None:
         held.arguments_now(step._check)  # raises for a state of another step
     return step

@@ -2,6 +2,7 @@
 
 import json
 import math
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -47,7 +48,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_saved_step_learns_as_the_function_does(file: Path) -> None:
-    step = lite.load_step(file, threads=1)
+    step = pickle.loads(pickle.dumps(lite.load_step(file, threads=1)))
     plain = loaded = TensorDict.from_module(NET).data.clone()
     state = kept = ADAM.init(plain)
     one, two = np.random.default_rng(1), np.random.default_rng(1)

@@ -1,7 +1,9 @@
 """Steps in torch's style as files: written at a desk, learnt with elsewhere, put back into the modules."""
 
+import copy
 import functools
 import json
+import pickle
 import subprocess
 import sys
 from collections.abc import Callable
@@ -377,7 +379,10 @@ def test_the_state_is_that_of_the_next_call(file: Path, tmp_path: Path) -> None:
     assert step.state is state
     assert state["optimizers.0", "state.0.step"] == 1
     state.save(tmp_path / "kept.npz")
+    copies = pickle.loads(pickle.dumps(step)), copy.deepcopy(step)
     losses = [step(*batch) for batch in BATCHES[:3]]
+    for one in copies:
+        np.testing.assert_array_equal([one(*batch) for batch in BATCHES[:3]], losses)
     TensorDict.load(tmp_path / "kept.npz").memmap(tmp_path / "kept")
     for change in (
         lambda td: td.update_(TensorDict.load(tmp_path / "kept.npz")),
