@@ -131,12 +131,13 @@ def pad_sequence(
         if isinstance(column[0], UnbatchedTensor):
             result._set_path(path, column[0], False)
             continue
-        shape, at = _longest(path, [array.shape for array in column], pad_dim)
+        shapes = [array.shape for array in column]
+        shape, at = _longest(path, shapes, pad_dim)
         arrays = [_grown_to(array, shape, values[path], padding_side) for array in column]
         result._set_path(path, np.stack(arrays), False)
         if masks is not None:
-            dims = [*range(ndim), at] if at >= ndim else range(ndim)
-            *sizes, full = [tuple(own[d] for d in dims) for own in (*(a.shape for a in column), shape)]
+            length = slice(at, at + 1) if at >= ndim else slice(0)
+            *sizes, full = [own[:ndim] + own[length] for own in (*shapes, shape)]
             own = [_grown_to(np.ones(size, np.bool_), full, False, padding_side) for size in sizes]
             result._set_path((*masks, *path), np.stack(own), False)
     if out is not None:
