@@ -65,7 +65,7 @@ def where(
         mask = mask.reshape(mask.shape + (1,) * (len(size) - mask.ndim))
     fn = choose if node is None or type(pad) not in NUMBERS else partial(_choose_or_pad, pad)
     chosen: list[Any] = []  # nodes whose rows are those of one side
-    whole = partial(_choose_rows, pad, chosen)
+    whole = None if node is None else partial(_choose_rows, pad, chosen)
     result = run(td, "where", fn, other, mask, default=pad, objects=_choose_objects, whole=whole)
     if out is None:
         return result
@@ -171,9 +171,12 @@ def _choose_objects(td: Container, key: str, entry: Any, operands: Sequence[Any]
 def _choose_rows(pad: Any, found: list[Any], td: Any, operands: Sequence[Any]) -> Any:
     """Rows of two sides whose lengths differ, each of which is that of one side; None for other nodes."""
     node, mask = operands
-    if not isinstance(node, Node):
+    if type(node) is not Node:
         return None
     other: Any = node.td
+    mine, theirs = td._parts(), other._parts()
+    if type(mask) is not Const and (mine or (not theirs and td.batch_size == other.batch_size)):  # mostly
+        return None
     # Arrays are broadcast, objects are not.
     uneven = td.batch_size != other.batch_size and td.ndim == other.ndim and _has_objects(td)
     if type(mask) is Const:  # one for all, a NumPy scalar where `Rows.parts` makes it of a row's mask
@@ -181,10 +184,9 @@ def _choose_rows(pad: Any, found: list[Any], td: Any, operands: Sequence[Any]) -
             return None
         found.append(_choose_row(pad, td, other, mask.value))
         return found[-1]
-    mine, theirs = td._parts(), other._parts()
-    if theirs is not None and mine is None:
+    if theirs is not None:
         uneven = any(-1 in (item_shape(other, key) or ()) for key in other._keys())
-    if mine is not None or not uneven:
+    if not uneven:
         return None
     dim = 0 if theirs is None else theirs[1]
     rows, others = td.unbind(dim), other.unbind(dim)

@@ -325,8 +325,7 @@ class _Run:
 
     def zip(self, td: Container, operands: Sequence[Any]) -> Any:
         """The tree that the operation makes of a tree and its operands."""
-        whole = {} if self.whole is None else {"whole": self.whole}
-        return zip_tree(td, operands, self.leaf, self.payload, self.check, self.finish, **whole)
+        return zip_tree(td, operands, self.leaf, self.payload, self.check, self.finish, self.whole)
 
     def check(self, td: Container, operands: Sequence[Any]) -> None:
         """Raise KeyError if the keys of a TensorDict operand differ and there is no default."""

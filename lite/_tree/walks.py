@@ -164,7 +164,7 @@ def zip_tree(
     payload: Callable[[Container, str, Any, Sequence[Any]], Any],
     check: Callable[[Container, Sequence[Any]], None],
     finish: Callable[[Container, dict[str, Any], Sequence[Any]], Any],
-    whole: Callable[[Container, Sequence[Any]], Any] = lambda td, others: None,
+    whole: Callable[[Container, Sequence[Any]], Any] | None = None,
 ) -> Any:
     """A tree computed from several: `leaf` and `payload` combine the entries of equal keys; unlocked.
 
@@ -178,9 +178,10 @@ def zip_tree(
         whole: called with each container, and each stack of them, and its counterparts before all others;
             what it returns is the new container, unless it is None.
     """
-    found = whole(td, others)
-    if found is not None:
-        return found
+    if whole is not None:
+        found = whole(td, others)
+        if found is not None:
+            return found
     stacked = td._parts()
     if stacked is not None:
         parts, dim = stacked
