@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+from functools import lru_cache
 
 from lite._files.system import WINDOWS
 
@@ -43,6 +44,7 @@ def is_plain(key: str) -> bool:
     return bool(key) and key not in (".", "..") and not drive and not {"/", "\\", "\0"} & set(key)
 
 
+@lru_cache(maxsize=1024)
 def names_of(key: str, robust: bool) -> tuple[str, ...]:
     """The names, without suffix, under which a reader looks for an entry.
 

@@ -49,13 +49,16 @@ def _of_the_c_library() -> tuple[View, Callable[[int, int], Any]]:
     library.mmap.restype = ctypes.c_void_p
     library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
+    call, access, private_kind, shared = (
+        library.mmap, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, mmap.MAP_SHARED,
+    )  # fmt: skip
+
     def view(descriptor: int, size: int, private: bool) -> int:
-        kind = mmap.MAP_PRIVATE if private else mmap.MAP_SHARED
-        address = library.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, kind, descriptor, 0)
+        address: int = call(None, size, access, private_kind if private else shared, descriptor, 0)
         if address == _FAILED:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
-        return int(address)
+        return address
 
     return view, library.munmap
 
@@ -103,16 +106,17 @@ _kernel: Any = _kernel32() if WINDOWS else None
 VIEWS = _of_windows() if WINDOWS else None if sys.version_info >= (3, 13) else _of_the_c_library()
 
 
-def open_existing(path: str, flags: int) -> int:
-    """`os.open` of a file that is there; on Windows, too, others may rename it meanwhile."""
-    if _kernel is None:
-        return os.open(path, flags)
+def _open_shared(path: str, flags: int) -> int:
+    """`os.open` of a file that is there, which others may rename meanwhile."""
     access = _READ if not flags & (os.O_RDWR | os.O_WRONLY) else _READ | _WRITE
     handle = _kernel.CreateFileW(path, access, _SHARED, None, _OPEN_EXISTING, 0, None)
     if handle in (None, _FAILED):
         code = ctypes.get_last_error()  # type: ignore[attr-defined]
         raise OSError(0, ctypes.FormatError(code), path, code)  # type: ignore[attr-defined]
     return int(msvcrt.open_osfhandle(handle, flags))
+
+
+open_existing: Callable[[str, int], int] = _open_shared if WINDOWS else os.open
 
 
 def rename(source: str, target: str) -> None:
