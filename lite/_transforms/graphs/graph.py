@@ -486,8 +486,8 @@ class Graph:
     def broadcast(self, shapes: Sequence[Sequence[int]]) -> Shape:
         """The shape that shapes broadcast to."""
         plain = [tuple(map(index, shape)) for shape in shapes]
-        longest = max(plain, key=len)
-        if all(not shape or shape == longest for shape in plain):
+        longest = max(plain, key=len, default=())
+        if plain and all(not shape or shape == longest for shape in plain):
             return self.dynamic(shapes[plain.index(longest)])
         try:
             return self.dynamic(np.broadcast_shapes(*plain))
