@@ -10,7 +10,7 @@ import numpy as np
 
 from lite._arrays.device import on_leaves, wrap
 from lite._arrays.numbers import SCALARS
-from lite._arrays.types import Array, Path, Shape, Unbatched, as_array, is_array
+from lite._arrays.types import Array, Path, Shape, Unbatched, as_array, computed, is_array
 from lite._containers.joining import STACK
 from lite._ops.combine import lazy_stack, maybe_dense_stack
 from lite._ops.out import write_out
@@ -447,8 +447,13 @@ def _grown_objects(entry: Any, size: Shape) -> Any:
 
 
 def _grown_to(array: Array, shape: Shape, value: object, side: str = "right") -> Array:
-    """The array padded to `shape` on one side of its dimensions, with `value` or, for objects, None."""
+    """The array padded to `shape` on one side of its dimensions, with `value` or, for objects, None.
+
+    It is itself returned where nothing is to be padded.
+    """
     size = array.shape[: len(shape)]
+    if size == shape:
+        return computed(array)
     grown, none = [n - m for n, m in zip(shape, size, strict=True)], [0] * len(size)
     before, after = (none, grown) if side == "right" else (grown, none)
     return Pad(size, before, after, value).array(array)
