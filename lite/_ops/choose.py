@@ -20,6 +20,7 @@ from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase, NonTensorStack, same_object
 from lite._tree.protocol import Container, T, class_registry, item_shape
 from lite._tree.walks import leaves
+from lite._tree.writes import Writes
 
 
 def where(
@@ -70,9 +71,11 @@ def where(
     if out is None:
         return result
     if update_batch_size:
-        if chosen and out is td and not out._locked:
-            _remove_resized(out, result)
-        return out.update(result, update_batch_size=True)
+        with Writes() as writes:
+            if chosen and out is td and not out._locked:
+                writes.keep(out)
+                _remove_resized(out, result)
+            return out.update(result, update_batch_size=True)
     return write_out(out, result, "where", locked=False)
 
 

@@ -79,6 +79,15 @@ def test_where_pads_rows_of_other_lengths() -> None:
     assert not np.shares_memory(got[0]["a"], first[0]["a"])
 
 
+def test_where_that_cannot_replace_its_own_entries_leaves_them() -> None:
+    td = TensorDict({"a": np.ones(2), "n": {"b": 1}})
+    other = lazy_stack([TensorDict({"a": np.zeros(n), "n": {"b": 2}}) for n in (2, 3)])
+    with unchanged(td, other):
+        raises(
+            RuntimeError, "'a'", lambda: td.where(np.zeros(2, bool), other, out=td, update_batch_size=True)
+        )
+
+
 def test_where_of_objects_takes_whole_rows_of_dense_nodes_and_arrays_are_broadcast() -> None:
     def node(*rows: str) -> TensorDict:
         size = [len(rows), len(rows[0])]
