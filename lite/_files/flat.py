@@ -125,7 +125,7 @@ def _describe(entry: Any, name: str, arrays: Arrays) -> meta.Json:
         path = _child_name(name, key)
         if is_array(value):
             require_utf8(path, "the key")
-            while path in arrays:
+            while path in arrays or path == safetensors.RESERVED:
                 path += "_"
             arrays[path] = host_array(value, key)
             entries[key] = [path, dtype_name(value.dtype), list(value.shape)]

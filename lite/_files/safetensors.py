@@ -21,6 +21,7 @@ from lite._tree.unbatched import UnbatchedTensor
 from lite._tree.walks import keys_differ, nodes
 
 METADATA = "tensordict"
+RESERVED = "__metadata__"  # the format's own name
 _VERSION = 1
 
 
@@ -30,7 +31,7 @@ def described(td: Any, arrays: dict[str, Array]) -> meta.Json:
     Raises:
         TypeError: no TensorDict; or what has no place in this format: non-tensor data alone, one object per
             row, objects that JSON does not keep, lazy stacks whose parts have different keys.
-        ValueError: two arrays get one name.
+        ValueError: two arrays get one name, or one gets "__metadata__".
         RuntimeError: a ragged lazy stack.
     """
     if Container._as_node(td) is None:
@@ -71,8 +72,8 @@ def _entry(entry: Any, path: tuple[str, ...], arrays: dict[str, Array]) -> meta.
         return {"td": _level(entry, path, arrays)}
     name = ".".join(path)
     require_utf8(name, "the key")
-    if name in arrays:
-        raise ValueError(f"two arrays would have the name {name!r}.")
+    if name in arrays or name == RESERVED:
+        raise ValueError(f"the name {name!r} is that of another array, or one that the format does not allow.")
     unbatched = isinstance(entry, Unbatched)
     arrays[name] = np.asarray(entry) if unbatched else host_array(entry, name)
     return {"tensor": name, "unbatched": True} if unbatched else {"tensor": name}

@@ -103,8 +103,9 @@ def test_files_of_other_programs(tmp_path: Any) -> None:
     found = from_safetensors(tmp_path / "net")
     np.testing.assert_array_equal(found["0", "weight"], net[0].weight.data)
     assert isinstance(rows(), LazyStackedTensorDict)
-    rows().save(tmp_path / "lite.safetensors")
-    assert contents(from_safetensors(tmp_path / "lite.safetensors")) == contents(rows())
+    for td in (rows(), TensorDict({"__metadata__": 1})):  # a name that the format keeps for itself
+        td.save(tmp_path / "lite.safetensors")
+        assert contents(from_safetensors(tmp_path / "lite.safetensors")) == contents(td)
     save_file({"a": np.ones(1), "a.b": np.ones(1)}, tmp_path / "both")
     raises(FileNotFoundError, "none", from_safetensors, tmp_path / "none")
     raises(ValueError, "both is damaged or foreign", from_safetensors, tmp_path / "both")
@@ -123,6 +124,7 @@ def test_files_of_other_programs(tmp_path: Any) -> None:
         (lazy_stack([TensorDict(batch_size=[n]) for n in (1, 2)]), RuntimeError, "ragged"),
         (TensorDict({"a.b": 1, "a": {"b": 1}}), ValueError, "the name 'a.b'"),
         (TensorDict({"\ud800": 1}), ValueError, "the key .* UTF-8"),
+        (TensorDict({"__metadata__": 1}), ValueError, "the name '__metadata__'"),
     ],
 )
 def test_what_has_no_place(td: Any, error: type[Exception], message: str, tmp_path: Any) -> None:
