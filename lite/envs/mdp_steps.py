@@ -214,10 +214,8 @@ def copied(tree: _Tree, source: Any, out: Any) -> Any:
             target = out.get(name, None)
             if target is None or target.batch_size != value.batch_size or -1 in value.batch_size:
                 target = value.empty()
-            inner = copied(
-                subtree, source._as_node(value), out._as_node(target)
-            )  # fields, and not their values
-            value = source._rewrap(value, inner)
+            # Fields, and not their values.
+            value = source._rewrap(value, copied(subtree, source._as_node(value), out._as_node(target)))
         elif type(value) is not ndarray and is_tensor_collection(value):
             value = value.copy()
         out.set(name, value)

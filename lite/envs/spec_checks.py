@@ -6,12 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from lite import (
-    LazyStackedTensorDict,
-    TensorDictBase,
-    is_leaf_nontensor,
-    is_non_tensor,
-)
+from lite import LazyStackedTensorDict, TensorDictBase, is_leaf_nontensor, is_non_tensor
 from lite._tree.keys import to_path
 
 
