@@ -77,6 +77,7 @@ class BatchedEnvBase(EnvBase):
         self._begin()
 
     _whole: Any = None  # what these are a part of, whose processes they share
+    _starts = 0  # how often they were made again
     _begin: Callable[[], None]  # makes the environments
     _end: Callable[[], None]  # closes them
     _take_part: Callable[[list[int]], None]  # leaves out the others
@@ -128,16 +129,17 @@ class BatchedEnvBase(EnvBase):
         They stay those of this batch: steps of either move them, and closing the part leaves them open.
 
         Raises:
-            IndexError: there is none, or the array has several dimensions.
+            IndexError: there is none, or one twice, or the array has several dimensions.
         """
         rows = np.atleast_1d(np.arange(self.num_workers)[index])
-        if rows.ndim != 1 or not rows.size:
+        if rows.ndim != 1 or not 0 < rows.size == len({*rows.tolist()}):
             raise IndexError(
-                f"index must give one or more of {self.num_workers} environments, got {index!r}."
+                f"index must give one or more of {self.num_workers} environments once, got {index!r}."
             )
         self.start()
         part = object.__new__(type(self))
-        part.__dict__.update(vars(self), num_workers=rows.size, _whole=self, _cache={})
+        whole = self if self._whole is None else self._whole
+        part.__dict__.update(vars(self), num_workers=rows.size, _whole=whole, _cache={})
         part._take_specs([self.specs[i] for i in rows.tolist()])
         part._take_part(rows.tolist())
         return part
@@ -155,12 +157,18 @@ class BatchedEnvBase(EnvBase):
         elif raise_if_closed:
             raise RuntimeError("the environment is closed already.")
 
+    def _is_over(self) -> bool:
+        """Whether it is a part of a batch, and closed, or made of environments that were."""
+        whole = self._whole
+        return whole is not None and (self.is_closed or whole.is_closed or self._starts < whole._starts)
+
     def start(self) -> None:
         """Make the environments again after they were closed, as `reset` and `set_seed` do."""
-        if self._whole is not None and (self.is_closed or self._whole.is_closed):
+        if self._is_over():
             raise RuntimeError("a closed part of a batch of environments stays closed: index the batch.")
         if self.is_closed:
             self._begin()
+            self._starts += 1
             self.is_closed = False
 
     def _set_seed(self, seed: int | None) -> None:

@@ -157,7 +157,7 @@ class ParallelEnv(BatchedEnvBase):
     # -- processes ------------------------------------------------------------------------------
 
     def _send(self, i: int, message: bytes) -> None:
-        if self.is_closed or (self._whole is not None and self._whole.is_closed):
+        if self.is_closed or self._is_over():
             if self._failed or message[:1] not in (RESET, SEED):
                 raise RuntimeError("the environment is closed: start() opens it again.")
             self.start()

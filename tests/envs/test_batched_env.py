@@ -108,10 +108,16 @@ def test_parts_of_a_batch():
         two.close()
         raises(RuntimeError, "stays closed", two.reset)
         assert env.rollout(2, break_when_any_done=False).shape == (3, 2)
-        for index in (3, slice(3, 4), np.zeros((1, 1), int)):
+        for index in (3, slice(3, 4), np.zeros((1, 1), int), [0, 0]):
             raises(IndexError, "", env.__getitem__, index)
+        of_part = last[0]
         env.close()
-        raises(RuntimeError, "stays closed", last.reset)
+        for part in (last, of_part):
+            raises(RuntimeError, "stays closed", part.reset)
+        env.reset()
+        for part in (last, of_part):  # of the environments before
+            raises(RuntimeError, "stays closed", part.reset)
+        env.close()
 
 
 def test_bounds_may_differ():
