@@ -268,7 +268,7 @@ class _Convolution(Module):
 
     def _operator(self, x: Array, weight: Array, bias: Array) -> Array:
         """The convolution as one operator of a graph."""
-        before, after, _ = self._fitting(x, weight)
+        before, after, _ = fit = self._fitting(x, weight)
         graph = next(found.graph for found in map(value_of, (x, weight, bias)) if is_symbolic(found))
         how = _graphs.Geometry(self.stride, self.dilation, before, after, self.groups)
         a, w = (graph.operand(value_of(array), np.float32) for array in (x, weight))
@@ -276,7 +276,7 @@ class _Convolution(Module):
 
         def vjp_by_steps(g: Array) -> Any:
             """The vjp for mapped derivatives of an outer `vmap`."""
-            return vjp(self._convolve, a, w)[1](g)
+            return vjp(lambda a, w: self._convolve(a, w, fit), a, w)[1](g)
 
         return with_node(
             _graphs.convolve(a, w, b, how),
