@@ -77,8 +77,8 @@ def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
 def asked_of(primes: Collection[int]) -> frozenset[Comparison]:
     """What was asked of dynamic sizes, by their primes.
 
-    A size such as 2 * n + 1 is not found again in a call: what the caller asks of it fits no call then, and
-    what rules ask, which is whether it is 0, is taken for answered.
+    A size such as 2 * n + 1 is not found again in a call: what is asked of it fits no call then. Whether it
+    is 0, which rules ask of nearly every size, is taken for answered.
     """
     asked: set[Comparison] = set()
     for one, own in (comparisons.found or {}).items():
@@ -87,7 +87,7 @@ def asked_of(primes: Collection[int]) -> frozenset[Comparison]:
         # Of n + 1 what that says of n. Of three sizes, one may be near a sum of the others.
         if type(one.other) is int and 0 < abs(rest) <= MOVED and len(primes) < 3:
             asked.add(one._replace(size=near, other=one.other - rest))
-        elif own or any(one.size % prime == 0 for prime in primes):
+        elif own or abs(one.other) > 1 or any(one.size % prime == 0 for prime in primes):
             asked.add(one)
     return frozenset(asked)
 

@@ -120,6 +120,8 @@ def test_a_branch_on_a_dynamic_size_is_asked_at_each_call() -> None:
         lambda x: x * 2 if 1 / x.shape[0] == 1 / 7 else x * 3,
         lambda x: x * 2 if 1 / x.shape[0] - 1 / 7 else x * 3,
         lambda x: x[1:][:4].sum() / x[:-1][-4:].size if x.size > 1 else x,
+        lambda x: x.sum() * x[::2][:3].size,
+        lambda x: np.concatenate([x, x])[1:][:9] * 2,
     ],
 )
 def test_what_is_asked_of_a_dynamic_size_is_no_number_of_the_trace(function: Any) -> None:
