@@ -99,7 +99,7 @@ def to_safetensors(data: Any, path: str | os.PathLike[str]) -> None:
         ImportError: without the package safetensors.
         TypeError: no TensorDict, non-tensor data alone, one object per row, objects that JSON does not keep,
             or a lazy stack whose parts have different keys.
-        ValueError: two arrays get one name, or one gets "__metadata__"; a dtype that the format does not have.
+        ValueError: two arrays get one name, or one gets "__metadata__"; a dtype that it has not.
         RuntimeError: a ragged lazy stack.
 
     Example:

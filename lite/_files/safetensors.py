@@ -73,7 +73,7 @@ def _entry(entry: Any, path: tuple[str, ...], arrays: dict[str, Array]) -> meta.
     name = ".".join(path)
     require_utf8(name, "the key")
     if name in arrays or name == RESERVED:
-        raise ValueError(f"the name {name!r} is that of another array, or one that the format does not allow.")
+        raise ValueError(f"the name {name!r} of an array is taken, by another array or by the format.")
     unbatched = isinstance(entry, Unbatched)
     arrays[name] = np.asarray(entry) if unbatched else host_array(entry, name)
     return {"tensor": name, "unbatched": True} if unbatched else {"tensor": name}
