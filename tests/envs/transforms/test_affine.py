@@ -3,7 +3,7 @@ import pytest
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
-from lite import TensorDict, from_modules, jit, nn, vmap
+from lite import TensorDict, from_modules, grad, jit, nn, vmap
 from lite.data import Bounded, Composite, Unbounded
 from lite.envs import ObservationNorm, RewardScaling, TransformedEnv
 from lite.envs.transforms.affine import in_common_dtype
@@ -40,6 +40,16 @@ def test_large_images_give_what_two_operations_give():
             out = norm(TensorDict(x=x))["y"]
             np.testing.assert_array_equal(out, (x - loc) / scale if standard else x * scale + loc)
             assert out.dtype == np.float32
+
+
+def test_large_images_have_a_gradient_of_the_scale():
+    norm = ObservationNorm(np.float32(0), np.float32(1), in_keys=["pixels"])
+
+    def total(scale):
+        norm._buffers["scale"] = scale
+        return norm._apply_transform(np.ones((1 << 20, 1), np.float32)).sum()
+
+    assert grad(total)(np.array(2, np.float32)) == 1 << 20
 
 
 def test_least_scales():
