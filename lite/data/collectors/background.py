@@ -127,6 +127,8 @@ class Background(ABC):
         """
         if self.replay_buffer is None:
             raise RuntimeError("start needs a replay_buffer, which gets what is collected.")
+        if self._stopped and self._thread is not None:
+            self._thread.join()  # `async_shutdown` did not wait for its batch
         if not self.is_running():
             self._stopped = False
             self._before_start()

@@ -282,9 +282,9 @@ class LLMCollector(Background):
 
         Args:
             policy_or_weights: a trainable policy (`OnnxWrapper.trainable`), whose weights this collector's
-                policy gets; or such weights, a mapping; or another policy with the same number of samples,
-                such as ``wrapper.get_new_version(adapter="step 10")``.
-            weights: a mapping of weights; give one of the three.
+                policy gets; or such weights, a mapping or TensorDict; or another policy with the same number
+                of samples, such as ``wrapper.get_new_version(adapter="step 10")``.
+            weights: such weights; give one of the three.
             policy: a policy.
 
         Raises:
@@ -296,7 +296,7 @@ class LLMCollector(Background):
         if len(given) > 1:
             raise ValueError("give one of policy_or_weights, weights and policy, got several")
         for source in given:
-            if hasattr(source, "learnt_weights") or isinstance(source, Mapping):
+            if hasattr(source, "learnt_weights") or isinstance(source, Mapping | TensorDictBase):
                 if not hasattr(self.policy, "update_weights_"):
                     raise TypeError(
                         f"a {type(self.policy).__name__} takes no weights: it has no update_weights_"

@@ -22,7 +22,9 @@ def only_source(*sources: Any) -> Any:
 
 
 def learnt_weights(source: Any) -> Any:
-    """What a policy of a language model has learnt, for its `update_weights_`; other weights as they are."""
+    """What a policy of a language model has learnt, for its `update_weights_`; other weights by name."""
+    if is_tensor_collection(source):
+        return dict(source.flatten_keys(".").items())
     learnt = getattr(source, "learnt_weights", None)
     return source if learnt is None else learnt()
 

@@ -1,6 +1,7 @@
 """Responses to prompts with their rewards, from a policy of a few lines."""
 
 import itertools
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -228,6 +229,18 @@ def test_a_thread_fills_the_buffer_until_the_end_or_a_failure(capsys: pytest.Cap
     failing.start()
     raises(ValueError, "reward must give 4 numbers", failing.async_shutdown)
     assert "reward must give 4 numbers" in capsys.readouterr().err
+
+
+def test_a_start_follows_a_shutdown_that_did_not_wait() -> None:
+    buffer, may_end = Buffer(), threading.Event()
+    collector = make(replay_buffer=buffer, reward=lambda td: may_end.wait(60) * np.ones(td.numel()))
+    collector.start()
+    collector.async_shutdown(timeout=0)
+    threading.Timer(0.05, may_end.set).start()
+    collector.start()
+    while collector.is_running():
+        pass
+    assert len(buffer.batches) == 2
 
 
 def test_postproc_and_flat_batches() -> None:

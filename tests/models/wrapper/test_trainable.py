@@ -332,7 +332,7 @@ def test_a_collector_goes_on_with_what_was_learnt() -> None:
     prompts = [np.arange(i, i + 4) for i in range(4)]
     collector = LLMCollector(prompts, policy=wrapper, dialog_turns_per_batch=2, track_policy_version=True)
     first = collector.rollout()
-    collector.update_policy_weights_({name: value + 1 for name, value in policy.learnt_weights().items()})
+    collector.update_policy_weights_(TensorDict(policy.learnt_weights()) + 1)
     second = collector.rollout()
     collector.update_policy_weights_(policy)
     assert first["policy_version"].tolist() == [0, 0]
