@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from lite import NonTensorData, TensorDictBase, is_non_tensor, is_tensor_collection
+from lite import (
+    LazyStackedTensorDict,
+    NonTensorData,
+    NonTensorStack,
+    TensorDictBase,
+    is_non_tensor,
+    is_tensor_collection,
+)
 from lite.specs.arrays import Unbounded
 from lite.specs.composite import Composite
 from lite.specs.objects import NonTensor
@@ -35,9 +42,10 @@ def make_composite_from_td(
         if is_non_tensor(value) or not (is_tensor_collection(value) or hasattr(value, "dtype")):
             entry = data._get_entry(key)
             shape = tuple(getattr(entry, "batch_size", data.batch_size))
-            example = entry.data if isinstance(entry, NonTensorData) else value
-            while isinstance(example, list) and example:
-                example = example[0]
+            if isinstance(entry, NonTensorStack):
+                example = next(iter(entry._objects().flat), None)
+            else:
+                example = entry.data if isinstance(entry, NonTensorData) else value
             specs[key] = NonTensor(shape, example_data=example, feature_dims=len(shape) - data.ndim)
         elif is_tensor_collection(value):
             specs[key] = make_composite_from_td(
@@ -50,4 +58,6 @@ def make_composite_from_td(
             elif len(shape) > data.ndim and dynamic_shape:
                 shape = (*shape[:-1], -1)
             specs[key] = Unbounded(shape, dtype=value.dtype)
-    return Composite(specs, shape=data.batch_size, data_cls=type(data))
+    kind = type(data)
+    data_cls = None if kind is LazyStackedTensorDict else kind  # its from_dict takes one dict for each part
+    return Composite(specs, shape=data.batch_size, data_cls=data_cls)
