@@ -407,6 +407,14 @@ class Stacked(TensorSpec):
         rows = zip(self.parts, self._rows(value), strict=True)
         return value if self.is_in(value) else self._joined([spec.project(row) for spec, row in rows])
 
+    def encode(self, val: Any) -> Any:
+        rows = zip(self.parts, self._rows(val), strict=True)
+        return self._joined([spec.encode(row) for spec, row in rows])
+
+    def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
+        rows = zip(self.parts, self._rows(val), strict=True)
+        return [spec.to_numpy(row, safe) for spec, row in rows]
+
     def clone(self) -> Self:
         return self._of([spec.clone() for spec in self.parts], self.dim)
 

@@ -469,6 +469,8 @@ class StackedComposite(Stacked, Composite):
     def to(self, dest: Any) -> Self:
         return self._of([spec.to(dest) for spec in self.parts], self.dim)
 
+    encode, to_numpy = Composite.encode, Composite.to_numpy  # type: ignore[assignment]  # by key
+
     def _set_all(self, specs: Mapping[Any, Any] | Composite) -> None:
         for key, spec in specs.items():
             if isinstance(spec, (Mapping, Composite)) and isinstance(self.get(key, None), Composite):

@@ -187,6 +187,12 @@ def test_specs_that_differ_are_stacked() -> None:
         assert not spec.is_in(value)
     assert [row.tolist() for row in spec.project(value)] == [[1, 1], [2, 2, 2]]
     assert (spec == spec.clone(), spec != np.stack(parts[::-1])) == (True, True)
+    classes = np.stack([OneHot(3), OneHot(4)])
+    vectors = classes.encode([2, 3])
+    assert [row.tolist() for row in vectors] == [[0, 0, 1], [0, 0, 0, 1]]
+    assert classes.to_numpy(vectors) == [2, 3]
+    by_key = np.stack([Composite(a=OneHot(3)), Composite(a=OneHot(3), b=Categorical(2))])
+    assert by_key.encode({"a": np.array([0, 2])})["a"].tolist() == [[1, 0, 0], [0, 0, 1]]
     assert [part.dtype for part in spec.to(np.float64).unbind(0)] == [np.dtype(np.float64)] * 2
     for index in ((None, 0), np.zeros((1, 1), int), slice(2, 2)):
         raises(IndexError, "dimension of the stack takes one index", spec.__getitem__, index)
