@@ -347,7 +347,7 @@ def _onnx_reduction(
     exact = graph.exact_integers and given == x.dtype in (np.int64, np.uint32, np.uint64)
     if exact and function is np.sum:
         out = _sum_of_int64(graph, x, **along)
-    elif exact and left_out is None and not _is_given(initial):
+    elif exact and left_out is None and not (_is_given(initial) and _is_empty(x, axis)):
         out = _extreme_of_int64(graph, "Arg" + op.removeprefix("Reduce"), x, **along)
     else:
         out = _reduce(graph, op, wide, **along)

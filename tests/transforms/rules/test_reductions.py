@@ -302,8 +302,11 @@ def test_reductions_of_nothing() -> None:
                     np.testing.assert_array_equal(found(x), function(x), strict=True)
             assert len(found._kept) == 2
     for name in ("max", "min"):
-        initial = lite.jit(functools.partial(getattr(np, name), axis=0, initial=7.0), threads=1)
-        np.testing.assert_array_equal(initial(np.ones((0, 2))), [7, 7])
+        initial = lite.jit(functools.partial(getattr(np, name), axis=0, initial=7), threads=1)
+        for dtype in (float, int):
+            for rows in (3, 0):
+                x = np.full((rows, 2), 7, dtype)
+                np.testing.assert_array_equal(initial(x), [7, 7])
         found = lite.jit(functools.partial(getattr(np, name), axis=0), threads=1)
         found(np.ones((4, 2)))
         raises(ValueError, "zero-size array", found, np.ones((0, 2)))

@@ -125,6 +125,7 @@ def test_integers_whose_upper_halves_agree() -> None:
         return (
             *reduced,
             np.max(x, 1, keepdims=True),
+            np.max(x, initial=3),
             np.ptp(x, 0),
             np.sign(x),
             np.maximum(*pairs),
