@@ -222,6 +222,7 @@ def _vmap_isclose(
 def _onnx_isclose(
     a: Array, b: Array, rtol: Any = 1.0e-5, atol: Any = 1.0e-8, equal_nan: bool = False
 ) -> Array:
+    b = np.asarray(b) if isinstance(b, (list, tuple)) else b
     b = b if np.result_type(b).kind == "f" else b * 1.0  # differences of small types wrap around
     close = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
     return close | (np.isnan(a) & np.isnan(b)) if equal_nan else close
