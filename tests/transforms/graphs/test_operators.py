@@ -1,8 +1,11 @@
-"""Operators that onnxruntime has for float32 alone keep the digits of float64."""
+"""Operators that onnxruntime has for some dtypes alone: of float64 all digits, of integers any kind."""
+
+from typing import Any
 
 import numpy as np
 from helpers.graphs import check
 
+import lite
 from lite._arrays.formulas import softplus
 
 FUNCTIONS = [
@@ -22,3 +25,14 @@ def test_ends_of_inverse_angles() -> None:
     check(lambda x: np.arcsin(x), x, rtol=1e-15)
     check(lambda x: np.arccos(x), x, rtol=1e-15, atol=1e-15)
     check(lambda x: np.arctan(x), np.array([-np.inf, -1e300, -0.0, 1e-300, np.inf, np.nan]), rtol=1e-15)
+
+
+def test_a_choice_of_integers_of_any_kind() -> None:
+    for dtype in (np.int8, np.int16, np.uint16, np.uint32, np.uint64):
+        x = np.array([np.iinfo(dtype).min, np.iinfo(dtype).max, 1, 0], dtype)
+
+        def chosen(x: Any) -> Any:
+            return np.where(x > 0, x[::-1], x), np.where(x > 0, 3, x), np.sum(x, where=x > 0)
+
+        for got, want in zip(lite.jit(chosen, threads=1)(x), chosen(x), strict=True):
+            np.testing.assert_array_equal(got, want, str(dtype), strict=True)
