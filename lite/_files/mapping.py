@@ -56,6 +56,8 @@ class FileMap:
         path: the file, "" if there is none.
         inode: its inode number, 0 if there is none.
         file_size: bytes of the whole file, if not all are mapped.
+        readonly: the memory must not be written to.
+        offset: where in the file it begins, a multiple of `mmap.ALLOCATIONGRANULARITY`.
 
     Raises:
         OSError: the system cannot map the file.
@@ -64,17 +66,18 @@ class FileMap:
     __slots__ = ("__array_interface__", "_memory", "address", "file_size", "inode", "path", "private", "size")
 
     def __init__(
-        self, descriptor: int, size: int, private: bool, path: str, inode: int, file_size: int | None = None
-    ) -> None:
+        self, descriptor: int, size: int, private: bool, path: str, inode: int, file_size: int | None = None,
+        readonly: bool = False, offset: int = 0,
+    ) -> None:  # fmt: skip
         self.size, self.private, self.path, self.inode = size, private, path, inode
         self.file_size = size if file_size is None else file_size
         self._memory: Any = None
+        access: Any = mmap.ACCESS_READ if readonly else mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
         try:
             if _VIEW is not None:
-                self.address = _VIEW(descriptor, size, private)
+                self.address = _VIEW(descriptor, size, access, offset)
             else:
-                access: Any = mmap.ACCESS_COPY if private else mmap.ACCESS_WRITE
-                memory = mmap.mmap(descriptor, size, access=access, trackfd=False)  # type: ignore[call-arg]
+                memory = mmap.mmap(descriptor, size, access=access, offset=offset, trackfd=False)  # type: ignore[call-arg]
                 self._memory = np.frombuffer(memory, np.uint8)
                 self.address = self._memory.ctypes.data
         except OSError as error:
@@ -136,6 +139,20 @@ def _extent(shape: Shape, strides: Shape, itemsize: int) -> tuple[int, int]:
 def bytes_in(descriptor: int, size: int, private: bool) -> memoryview:
     """The first bytes of an open file, not 0, mapped; arrays over them do not count as memory-mapped."""
     return FileMap(descriptor, size, private, "", 0).array(np.dtype(np.uint8), (size,)).data
+
+
+def part_of(path: str | os.PathLike[str], offset: int, size: int) -> Array:
+    """Bytes of a file, not 0, mapped and read only; they do not count as memory-mapped.
+
+    Unlike an `np.memmap` they keep no file open, so models of a thousand weights have room, and Windows
+    renames the file.
+    """
+    before = offset % mmap.ALLOCATIONGRANULARITY
+    with open(path, "rb") as file:
+        memory = FileMap(
+            file.fileno(), before + size, False, "", 0, readonly=True, offset=offset - before
+        ).array(np.dtype(np.uint8), (before + size,), writeable=False)
+    return np.frombuffer(memory.data, np.uint8, offset=before)
 
 
 class Reference:

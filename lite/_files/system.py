@@ -39,7 +39,7 @@ _PAUSES = (0.01, 0.04, 0.16, 0.64)  # seconds in which a virus scanner lets go o
 _WAITING, _LOCKED, _DENIED = 0x102, 33, 5
 _READ, _WRITE, _SHARED, _OPEN_EXISTING = 1 << 31, 1 << 30, 1 | 2 | 4, 3
 
-View = Callable[[int, int, bool], int]
+View = Callable[[int, int, int, int], int]  # descriptor, size, access as of `mmap.mmap`, offset
 
 
 def _of_the_c_library() -> tuple[View, Callable[[int, int], Any]]:
@@ -49,12 +49,15 @@ def _of_the_c_library() -> tuple[View, Callable[[int, int], Any]]:
     library.mmap.restype = ctypes.c_void_p
     library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
-    call, access, private_kind, shared = (
-        library.mmap, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE, mmap.MAP_SHARED,
-    )  # fmt: skip
+    call, read, write = library.mmap, mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
+    kinds = {
+        mmap.ACCESS_READ: (read, mmap.MAP_SHARED),
+        mmap.ACCESS_WRITE: (write, mmap.MAP_SHARED),
+        mmap.ACCESS_COPY: (write, mmap.MAP_PRIVATE),
+    }
 
-    def view(descriptor: int, size: int, private: bool) -> int:
-        address: int = call(None, size, access, private_kind if private else shared, descriptor, 0)
+    def view(descriptor: int, size: int, access: int, offset: int) -> int:
+        address: int = call(None, size, *kinds[access], descriptor, offset)
         if address == _FAILED:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
@@ -86,11 +89,13 @@ def _kernel32() -> Any:
 
 
 def _of_windows() -> tuple[View, Callable[[int, int], Any]]:
-    def view(descriptor: int, size: int, private: bool) -> int:
-        file = msvcrt.get_osfhandle(descriptor)
-        protection, access = (0x08, 1) if private else (0x04, 2)  # copied when written to, or written through
-        section = _kernel.CreateFileMappingW(file, None, protection, size >> 32, size & 0xFFFFFFFF, None)
-        address = section and _kernel.MapViewOfFile(section, access, 0, 0, size)
+    kinds = {mmap.ACCESS_READ: (0x02, 4), mmap.ACCESS_WRITE: (0x04, 2), mmap.ACCESS_COPY: (0x08, 1)}
+
+    def view(descriptor: int, size: int, access: int, offset: int) -> int:
+        file, end = msvcrt.get_osfhandle(descriptor), offset + size
+        protection, kind = kinds[access]
+        section = _kernel.CreateFileMappingW(file, None, protection, end >> 32, end & 0xFFFFFFFF, None)
+        address = section and _kernel.MapViewOfFile(section, kind, offset >> 32, offset & 0xFFFFFFFF, size)
         code = ctypes.get_last_error()  # type: ignore[attr-defined]
         if section:
             _kernel.CloseHandle(section)

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._files.mapping import part_of
 from lite._files.onnx.reader import Graph, Tensor, read_graph, read_tensor
 from lite._files.onnx.wire import Buffer
 
@@ -24,7 +25,7 @@ MOST_KEPT = 1024  # vectors that are kept in memory once they were read
 class OutputRows:
     """A float32 matrix in a file, with a vector for each token.
 
-    The file stays open, so that another one in its place is not taken for it.
+    The file stays mapped, so that another one in its place is not taken for it.
 
     Args:
         path: the file.
@@ -38,7 +39,7 @@ class OutputRows:
     """
 
     def __init__(self, path: Path, offset: int, shape: tuple[int, int], *, by_token: bool) -> None:
-        matrix = np.memmap(path, "<f4", "r", offset, shape)
+        matrix = part_of(path, offset, shape[0] * shape[1] * _ITEM).view("<f4").reshape(shape)
         self._vectors = matrix if by_token else matrix.T
         self.count, self.width = self._vectors.shape
         self._read: dict[int, NDArray[np.float32]] = {}  # a column lies in as many pages as it has numbers

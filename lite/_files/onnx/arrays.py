@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.dtypes import extension_dtype
+from lite._files.mapping import part_of
 from lite._files.onnx.reader import Span, Tensor, integers_of, read_tensor
 from lite._files.onnx.wire import Buffer, fields
 from lite._files.onnx.writer import ELEMENT_TYPES
@@ -137,7 +138,7 @@ def _outside(tensor: Tensor, length: int, folder: Path | None) -> NDArray[np.uin
         raise ValueError(f"{name!r} has {size} bytes; a tensor needs {length} from byte {start} on")
     if not length:
         return np.zeros(0, np.uint8)
-    return np.memmap(folder / name, np.uint8, "r", start, (length,))
+    return part_of(folder / name, start, length)
 
 
 def _one_by_one(model: Buffer, span: Span, tensor: Tensor, dtype: np.dtype[Any], length: int) -> NDArray[Any]:

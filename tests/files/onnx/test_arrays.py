@@ -1,5 +1,6 @@
 """Tensors of models as arrays, in every way that they are written in."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,26 @@ def test_arrays_beside_the_model(tmp_path: Path) -> None:
     raises(ValueError, "needs 24 from byte 8", lambda: read(long, tmp_path))
     with pytest.raises(ValueError, match="outside its folder"):
         read(writer.tensor_elsewhere("w", data.dtype, (2, 3), "../w.data", 0, 24), tmp_path / "sub")
+
+
+def free_descriptors() -> list[int]:
+    """The lowest numbers that no open file has."""
+    taken = [os.dup(0) for _ in range(3)]
+    for descriptor in taken:
+        os.close(descriptor)
+    return taken
+
+
+def test_arrays_beside_the_model_keep_no_file_open(tmp_path: Path) -> None:
+    """A process may have a thousand files open, of which a large model would need more."""
+    data = np.arange(100_000, dtype=np.int64)
+    data.tofile(tmp_path / "w.data")
+    free = free_descriptors()
+    found = read(writer.tensor_elsewhere("w", data.dtype, (9,), "w.data", 8 * 90_000, 72), tmp_path)
+    assert free_descriptors() == free
+    os.rename(tmp_path / "w.data", tmp_path / "x.data")  # on Windows, too
+    np.testing.assert_array_equal(found, data[90_000:90_009])
+    assert not found.flags.writeable
 
 
 @each_case(
