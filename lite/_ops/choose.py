@@ -177,12 +177,15 @@ def _choose_rows(pad: Any, found: list[Any], td: Any, operands: Sequence[Any]) -
     if type(node) is not Node:
         return None
     other: Any = node.td
+    by_row = type(mask) is not Const
+    if by_row and type(td) is type(other) is class_registry.dense and td._batch_size == other._batch_size:
+        return None  # which is so of most
     mine, theirs = td._parts(), other._parts()
-    if type(mask) is not Const and (mine or (not theirs and td.batch_size == other.batch_size)):  # mostly
+    if by_row and mine is not None:
         return None
     # Arrays are broadcast, objects are not.
     uneven = td.batch_size != other.batch_size and td.ndim == other.ndim and _has_objects(td)
-    if type(mask) is Const:  # one for all, a NumPy scalar where `Rows.parts` makes it of a row's mask
+    if not by_row:  # one for all, a NumPy scalar where `Rows.parts` makes it of a row's mask
         if not uneven and not (type(mask.value) is np.bool_ and _have_other_lengths(td, other)):
             return None
         found.append(_choose_row(pad, td, other, mask.value))
@@ -198,7 +201,9 @@ def _choose_rows(pad: Any, found: list[Any], td: Any, operands: Sequence[Any]) -
         whole = _choose_rows(pad, found, row, (Node(part), own))
         made.append(where(row, own.leaf("", row), part, pad=pad) if whole is None else whole)
     found.append(made)
-    return class_registry.lazy(*made, stack_dim=dim)
+    out = class_registry.lazy(*made, stack_dim=dim)
+    out._dim_name = td.names[dim]
+    return out
 
 
 def _choose_row(pad: Any, td: Any, other: Any, mine: object) -> Any:

@@ -91,10 +91,12 @@ def test_where_that_cannot_replace_its_own_entries_leaves_them() -> None:
 def test_where_of_objects_takes_whole_rows_of_dense_nodes_and_arrays_are_broadcast() -> None:
     def node(*rows: str) -> TensorDict:
         size = [len(rows), len(rows[0])]
-        return TensorDict({"n": TensorDict({"s": [list(row) for row in rows]}, size)}, [len(rows)])
+        inner = TensorDict({"s": [list(row) for row in rows]}, size, names=["row", "step"])
+        return TensorDict({"n": inner}, [len(rows)])
 
     got = node("ab", "cd").where(np.array([False, True]), node("x", "y"))
     assert [row["n", "s"] for row in got.unbind(0)] == [["x"], ["c", "d"]]
+    assert got["n"].names == ["row", "step"]
     one = node("ab", "cd")[0].where(np.array(False), node("xyz")[0])
     assert (one["n"].batch_size, one["n", "s"]) == ((3,), ["x", "y", "z"])
     assert TensorDict(s="a").where(np.array(False), TensorDict(s="b"))["s"] == "b"  # no list of it
