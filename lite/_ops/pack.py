@@ -12,7 +12,7 @@ import numpy as np
 from lite._arrays.device import unwrap, wrap
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array, Shape, Unbatched
+from lite._arrays.types import Array, Shape, Unbatched, as_array
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.keys import NestedKey, require_path
 from lite._tree.nontensor import NonTensorBase
@@ -69,7 +69,7 @@ class PackLayout:
             IndexError: the array has no dimension `dim`.
             ValueError: it has another number of columns.
         """
-        flat = wrap(flat)
+        flat = as_array(wrap(flat))
         flat = np.moveaxis(flat, np.lib.array_utils.normalize_axis_index(self.dim, flat.ndim), -1)
         size = flat.shape[:-1]
         if flat.shape[-1] != self.numel:

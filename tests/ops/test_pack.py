@@ -43,6 +43,7 @@ def test_other_batches() -> None:
     sizes = {(): flat[0], (1,): flat[:1], (3, 2): np.stack([flat] * 3)}
     for size, array in sizes.items():
         assert layout.unpack(array).batch_size == layout.unpack(array)["n"].batch_size == size
+    assert layout.unpack([0.0] * 8)["p"] == 0
     raises(ValueError, "8 columns, got 3", layout.unpack, flat[:, :3])
     raises(IndexError, "", layout.unpack, np.array(1.0))
     assert PackLayout(("a",), ([2],), 1).unpack(np.zeros((3, 2)))["a"].shape == (3, 2)  # type: ignore[arg-type]
