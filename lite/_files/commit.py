@@ -175,9 +175,8 @@ def flush(path: str) -> None:
 
 @cache
 def _host() -> str:
-    import socket
-
-    return socket.gethostname().replace("/", "_")[:64]
+    name = os.uname().nodename if hasattr(os, "uname") else os.environ.get("COMPUTERNAME", "host")
+    return name.replace("/", "_")[:64]
 
 
 def _own() -> str:
