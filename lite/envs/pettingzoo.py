@@ -18,9 +18,8 @@ from lite.envs.base import EnvWrapper, Listed
 from lite.envs.spaces import FLAGS, Encoding, Layout, flags_of_batch
 from lite.kernels._install import needed
 from lite.specs.arrays import Unbounded
-from lite.specs.base import Stacked, stacked
 from lite.specs.classes import Categorical, OneHot
-from lite.specs.composite import Composite
+from lite.specs.composite import Composite, stacked_alike
 
 GroupMap = Mapping[str, Sequence[str]]
 
@@ -165,14 +164,16 @@ class PettingZooWrapper(EnvWrapper):
         for group, names in self.group_map.items():
             told = [_readable(infos.get(name, {})) for name in names]
             keys = [key for key in told[0] if all(key in info for info in told)]
-            observed: Any = stacked([self._observed[name].spec(()) for name in names])
-            acted: Any = stacked([self._acted[name].spec(()) for name in names])
-            if keys:
-                shapes = [{key: Unbounded(info[key].shape) for key in keys} for info in told]
-                observed["info"] = stacked([Composite(each) for each in shapes])
-            for spec in (observed, acted, observed.get("info", acted)):
-                if isinstance(spec, Stacked):
-                    raise ValueError(f"group_map must part the agents of {group!r}, which differ: {spec}.")
+            try:
+                observed = stacked_alike([self._observed[name].spec(()) for name in names])
+                acted = stacked_alike([self._acted[name].spec(()) for name in names])
+                if keys:
+                    shapes = [{key: Unbounded(info[key].shape) for key in keys} for info in told]
+                    observed["info"] = stacked_alike([Composite(each) for each in shapes])
+            except ValueError as error:
+                raise ValueError(
+                    f"group_map must part the agents of {group!r}, which differ: {error}"
+                ) from None
             if all(_mask_of(observations.get(name), infos.get(name)) is not None for name in names):
                 shape = acted["action"].to_one_hot_spec().shape
                 observed["action_mask"] = Categorical(2, shape, dtype=np.bool_)

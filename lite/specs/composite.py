@@ -495,6 +495,18 @@ class StackedComposite(Stacked, Composite):
 belong_to("lite.data", Composite, StackedComposite)
 
 
+def stacked_alike(specs: list[Any]) -> Any:
+    """The spec of a stack of values of composites that differ in bounds at most.
+
+    Raises:
+        ValueError: they differ in more.
+    """
+    found: Any = stacked(specs)
+    if any(isinstance(spec, Stacked) for spec in (found, *found.values(True))):
+        raise ValueError(f"stack needs equal specs, or other bounds alone, got {specs}.")
+    return found
+
+
 def _path(key: Any) -> tuple[str, ...]:
     if not isinstance(key, (str, tuple)) or not key:
         raise TypeError(f"a key must be a str or a tuple of them, got {key!r}")

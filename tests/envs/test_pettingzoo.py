@@ -193,8 +193,10 @@ def test_seeds_reach_the_environment_and_its_attributes_are_read() -> None:
 
 def test_what_is_refused() -> None:
     class Differing(Dying):
+        spaces: Any = ()
+
         def observation_space(self, agent: str) -> Any:
-            return Box(0, 1, (1 + NAMES.index(agent),))
+            return self.spaces[NAMES.index(agent) > 0]
 
     class Wrong(Dying):
         def _observations(self) -> Any:
@@ -208,7 +210,14 @@ def test_what_is_refused() -> None:
     wrap = PettingZooWrapper
     raises(TypeError, "env must be a PettingZoo environment, got int", wrap, 3)
     raises(ValueError, "use_mask must be True for an AEC", wrap, Turns())
-    raises(ValueError, "group_map must part the agents of 'cat'", wrap, Differing(None))
+    for spaces in (
+        (Box(0, 1, (1,)), Box(0, 1, (2,))),
+        (Box(0, 1, (1,)), Box(0, 1, (1, 1))),
+        (Box(0, 1, (1,)), Dict(x=Box(0, 1, (1,)))),
+        (Dict(x=Box(0, 1, (1,))), Dict(y=Box(0, 1, (1,)))),
+    ):
+        Differing.spaces = spaces
+        raises(ValueError, "group_map must part the agents of 'cat'", wrap, Differing(None))
     raises(
         ValueError, r"'observation' of 'cat_0' must have shape \(2,\), got \(3,\)", wrap(Wrong(None)).reset
     )
