@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import LazyStackedTensorDict, NestedKey, TensorDict, TensorDictBase, maybe_dense_stack, stack
+from lite import LazyStackedTensorDict, TensorDict, TensorDictBase, maybe_dense_stack, stack
 from lite._arrays.public import belong_to
 from lite._lazy_hooks import implementation
 from lite.envs.done_states import DoneStates, update_where_reset
@@ -478,7 +478,8 @@ class EnvBase(EnvSpecs, ABC):
         """The result of `_step` with rewards of their specs' shapes and all done entries."""
         shapes = self.__dict__["_cache"].get("reward_shapes")
         if shapes is None:
-            shapes = self._cached("reward_shapes", self._reward_shapes)
+            specs = self.full_reward_spec
+            shapes = self._cached("reward_shapes", lambda: [(k, specs[k].shape) for k in self.reward_keys])
         if not isinstance(following, TensorDictBase):
             raise RuntimeError(f"_step and transforms must give TensorDicts, got {type(following).__name__}.")
         lead = following.batch_size[: following.ndim - self.ndim]
@@ -494,15 +495,13 @@ class EnvBase(EnvSpecs, ABC):
             self._check_types(following)
         return following
 
-    def _reward_shapes(self) -> list[tuple[NestedKey, tuple[int, ...]]]:
-        return [(key, self.full_reward_spec[key].shape) for key in self.reward_keys]
-
     def _check_types(self, following: Any) -> None:
         for specs in (self.full_observation_spec, self.full_reward_spec, self.full_done_spec):
             for key, spec in specs.items(True, True):
-                value = following.get(key)
-                if spec.dtype is not None and value.dtype != spec.dtype:
-                    raise TypeError(f"{key!r} must have dtype {spec.dtype}, got {value.dtype}.")
+                found = following.get(key, as_list=True)
+                for value in found if isinstance(found, list) else [found]:
+                    if spec.dtype is not None and value.dtype != spec.dtype:
+                        raise TypeError(f"{key!r} must have dtype {spec.dtype}, got {value.dtype}.")
 
     def _reset_all(self, given: Any, **kwargs: Any) -> Any:
         """What `_reset` makes, with all done entries."""

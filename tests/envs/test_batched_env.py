@@ -92,6 +92,17 @@ def test_environments_of_other_entries_are_a_lazy_stack():
     parallel.close()
 
 
+def test_dtypes_of_entries_of_other_shapes_are_checked():
+    def double(td):
+        return td.set("observation", td["observation"].astype(np.float64))
+
+    makers = [partial(GymEnv, name) for name in ("Pendulum-v1", "MountainCarContinuous-v0")]
+    assert SerialEnv(2, makers, run_type_checks=True).rollout(2, break_when_any_done=False).shape == (2, 2)
+    makers[1] = lambda: GymEnv("MountainCarContinuous-v0").append_transform(double)
+    env = SerialEnv(2, makers, run_type_checks=True)
+    raises(TypeError, "'observation' must have dtype float32, got float64", env.rollout, 2)
+
+
 def test_parts_of_a_batch():
     for kind in (SerialEnv, ParallelEnv):
         env = kind(3, [partial(Task, "run"), partial(Task, "fly", 9), partial(Task, "run", 4)])
