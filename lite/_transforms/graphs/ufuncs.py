@@ -12,7 +12,7 @@ from lite._arrays.types import ArrayHolder, Function, Names, Shape, computed
 from lite._transforms.graphs.array import GraphArray, rules
 from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.indexing import get_index, has_arrays, scatter, set_index, without_masks
-from lite._transforms.graphs.operators import truth, unary
+from lite._transforms.graphs.operators import select, truth, unary
 from lite._transforms.graphs.sizes import Quotient, Size
 from lite._transforms.registry import ONNX, NoRule, name_of, without_out
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
@@ -20,7 +20,7 @@ from lite._tree.batch_ops import BatchOp
 from lite._tree.indexing import normalise, result_names
 
 _COMPARISONS = frozenset(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
-_COMPARING = {"Max": "Greater", "Min": "Less", "Sign": ""}  # operators, and what makes up for them
+_COMPARING = {"Max": np.greater, "Min": np.less, "Sign": np.sign}  # operators, and what makes up for them
 _LOGIC = frozenset(("And", "Or", "Xor", "Not"))
 _OF_FLOATS = (np.floor, np.ceil, np.rint, np.reciprocal)  # whole numbers stay what they are
 _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))  # ONNX has no arithmetic of most others
@@ -155,25 +155,25 @@ def _node(
         if ufunc not in _OF_BOOLS:
             raise NoRule
         return graph.emit(_OF_BOOLS[ufunc], arrays, shape, BOOL)
-    if result.kind in "iu" and ufunc in _OF_FLOATS:
+    if result.kind in "iu" and (ufunc in _OF_FLOATS or (ufunc is np.absolute and result.kind == "u")):
         if ufunc is np.reciprocal:
             raise NoRule
         return arrays[0].copy()
     if graph.exact_integers and op in _COMPARING and result in (np.int64, np.uint32, np.uint64):
-        return graph.cast(_compared(graph, op, [graph.cast(x, np.int64) for x in arrays], shape), result)
+        return _compared(graph, op, [graph.cast(x, result) for x in arrays], result)
     if result.kind in "iu" and result not in _INTEGERS:
         wide = [graph.cast(x, np.int64) for x in arrays]
         return graph.cast(graph.emit(op, wide, shape, np.int64), result)
     return unary(graph, op, arrays[0], result) if len(arrays) == 1 else graph.emit(op, arrays, shape, result)
 
 
-def _compared(graph: Graph, op: str, arrays: list[GraphArray], shape: Shape) -> GraphArray:
+def _compared(graph: Graph, op: str, arrays: list[Any], dtype: np.dtype[Any]) -> GraphArray:
     """Of int64: onnxruntime 1.31 compares the lower halves as signed where the upper ones agree."""
     if op == "Sign":
-        x = arrays[0]
-        return graph.cast(x > 0, np.int64) - graph.cast(x < 0, np.int64)
-    first = graph.emit(_COMPARING[op], arrays, shape, BOOL)
-    return graph.emit("Where", [first, *arrays], shape, np.int64)
+        (x,) = arrays
+        return graph.cast(graph.cast(x > 0, np.int64) - graph.cast(x < 0, np.int64), dtype)
+    a, b = arrays
+    return select(graph, _COMPARING[op](a, b), a, b, dtype)
 
 
 def resolved(ufunc: np.ufunc, inputs: tuple[Any, ...], wanted: Any = None) -> tuple[np.dtype[Any], ...]:

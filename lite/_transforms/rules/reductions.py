@@ -285,11 +285,13 @@ def _sum_of_int64(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> Gr
 
 def _extreme_of_int64(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
     """By places: onnxruntime 1.31 compares the lower halves of int64 as signed where the upper ones agree."""
-    axes, out = _axes(x, axis), graph.cast(x, np.int64)
+    axes, wide, sign = _axes(x, axis), graph.cast(x, np.int64), graph.constant(np.int64(-(2**63)))
+    out: Any = wide ^ sign if x.dtype == np.uint64 else wide  # whose order is that of x
     for k in axes:
         shape = _reduced(out, (k,), True)
         at = graph.emit(op, [out], shape, np.int64, axis=k, keepdims=1)
         out = graph.emit("GatherElements", [out, at], shape, np.int64, axis=k)
+    out = out ^ sign if x.dtype == np.uint64 else out
     keeps = keepdims is not NOT_GIVEN and bool(keepdims)
     return graph.cast(out if keeps or not axes else graph.squeeze(out, *axes), x.dtype)
 

@@ -128,11 +128,13 @@ def test_integers_whose_upper_halves_agree() -> None:
             np.max(x, initial=3),
             np.ptp(x, 0),
             np.sign(x),
+            np.abs(x),
             np.maximum(*pairs),
             np.minimum(*pairs),
         )
 
-    for dtype, middle in ((np.int64, 2**40 + 2**31), (np.uint32, 2**31), (np.uint64, 2**40 + 2**31)):
+    middles = ((np.int64, 2**40 + 2**31), (np.uint32, 2**31), (np.uint64, 2**40 + 2**31), (np.uint64, 2**63))
+    for dtype, middle in middles:
         x = np.array([[0, middle - 1, middle], [middle + 7, 1, 2**31]], dtype)
         for signed in (x, -x) if dtype is np.int64 else (x,):
             for got, want in zip(lite.jit(chosen, threads=1)(signed), chosen(signed), strict=True):
