@@ -54,7 +54,8 @@ def images_for(x: Any, dtype: Any) -> Any:
     """The compiled transforms of images, or None where NumPy is to compute.
 
     They take many bytes or numbers of float32, and compute in float32, which must be `dtype`: in 0.1 (grey
-    images of bytes) to 0.6 (a scale and an offset) of NumPy's time, and to the bit as NumPy.
+    images of bytes) to 0.6 (a scale and an offset) of NumPy's time, and to the bit as NumPy; other sizes but
+    for the order of sums, by which a byte of several thousand is the next one.
     """
     many = type(x) is np.ndarray and x.size >= _MANY and dtype == _FLOAT and x.dtype in (_FLOAT, np.uint8)
     return _kernels("_images") if many else None
