@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -200,16 +202,36 @@ def _noted(graph: Graph) -> Iterator[None]:
         vars(comparisons).update(before)
 
 
-@contextmanager
-def _collections_later() -> Iterator[None]:
-    """Python looks for no cycles: a trace makes a million objects, nearly all of which it keeps."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
+class _Collections:
+    """Python looks for no cycles meanwhile: a trace makes a million objects, nearly all of which it keeps."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._traces = 0  # of all threads
+        self._enabled = False  # before the first of them
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._enabled = self._enabled if self._traces else gc.isenabled()
+            self._traces += 1
+            gc.disable()
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._traces = max(self._traces - 1, 0)
+            if self._enabled and not self._traces:
+                gc.enable()
+
+    def after_fork(self) -> None:
+        """In the child, where no other thread goes on to trace."""
+        if self._traces and self._enabled:
             gc.enable()
+        self._lock, self._traces = threading.RLock(), 0
+
+
+_collections = _Collections()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_collections.after_fork)
 
 
 def _refuse_other_answers(graph: Graph) -> None:
@@ -243,7 +265,7 @@ def _traced(run: Run, inputs: Sequence[Input], graph: Graph) -> Traced:
         for x in inputs
     ]
     try:
-        with _noted(graph), _collections_later():
+        with _noted(graph), _collections:
             results = {name: graph.operand(value) for name, value in run(graph, arrays).items()}
     except Exception as error:
         if type(error) is ValueError and isinstance(error.__cause__, NotImplementedError):

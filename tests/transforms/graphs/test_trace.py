@@ -1,5 +1,8 @@
 """Tracing twice: what hangs on a size is an error."""
 
+import gc
+import os
+import threading
 from typing import Any
 
 import numpy as np
@@ -120,3 +123,27 @@ def test_a_size_that_happens_to_be_the_prime_of_a_dimension() -> None:
 def test_means_over_the_batch() -> None:
     found = traced(lambda x: x - x.mean(0), ("n", 3))
     np.testing.assert_equal([node.op for node in found.nodes], ["ReduceMean", "Sub"])
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_cycles_are_collected_again_when_no_thread_traces() -> None:
+    begun, may_end = threading.Event(), threading.Event()
+
+    def waits(x: Any) -> Any:
+        begun.set()
+        assert may_end.wait(60)
+        return x + 1
+
+    thread = threading.Thread(target=traced, args=(waits, (3,)))
+    thread.start()
+    assert begun.wait(60)
+    traced(np.tanh, (3,))
+    meanwhile = gc.isenabled()
+    child = os.fork()
+    if child == 0:
+        os._exit(gc.isenabled())
+    found = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    may_end.set()
+    thread.join()
+    assert (meanwhile, found, gc.isenabled()) == (False, True, True)
