@@ -65,7 +65,8 @@ def moved(values: Array, given: Array | None, real: Array, name: str, fill: floa
     """Move the values where `given` is True, (*batch, T), to where `real` is True, (*batch, T').
 
     Raises:
-        ValueError: a row has another number of tokens in `real`.
+        ValueError: a row has another number of tokens in `real`; or, where nothing tells what is given, other
+            values than one fill on the padding of `real`.
     """
     # Masks that are traced arrays cannot be compared; they must be equal then.
     plain = isinstance(real, np.ndarray) and isinstance(values, np.ndarray)
@@ -85,7 +86,18 @@ def moved(values: Array, given: Array | None, real: Array, name: str, fill: floa
             f"{name} must have the shape {tuple(real.shape)} of the tokens that the actor scored, got "
             f"{tuple(values.shape)}."
         )
+    if given is None and plain and values.ndim and _differ(values, ~real):
+        raise ValueError(
+            f"{name} has values where the rows that the actor scored have padding: masks in the batch tell "
+            "which are tokens."
+        )
     return values
+
+
+def _differ(values: Array, chosen: Array) -> bool:
+    """Whether some row has several numbers among the chosen ones; NaN is none."""
+    high = np.where(chosen, values, -np.inf).max(-1, initial=-np.inf)
+    return bool((high > np.where(chosen, values, np.inf).min(-1, initial=np.inf)).any())
 
 
 def layout_of(tensordict: TensorDictBase, actor: Any, *keys: NestedKey) -> Array | None:

@@ -116,6 +116,12 @@ def test_padded_log_probs_without_tokens_or_masks_lie_as_the_actor_has_the_token
     conversations = td.select("advantage", ("log_probs", "full"))
     expected = loss_of(actor, td, masking_strategy="rlhf")
     assert loss_of(reads, conversations, masking_strategy="rlhf") == expected
+    conversations["log_probs", "full"][~td["masks", "all_attention_mask"]] = np.nan
+    assert loss_of(reads, conversations, masking_strategy="rlhf") == expected
+    rows = batch("ragged").get(("log_probs", "full"), as_list=True)
+    conversations["log_probs", "full"] = padded(rows, None, "right")
+    with pytest.raises(ValueError, match="has values where the rows that the actor scored have padding"):
+        loss_of(reads, conversations, masking_strategy="rlhf")
 
 
 def test_an_actor_that_scores_nothing() -> None:
