@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
 
 from lite._files.system import WINDOWS
 
@@ -44,24 +43,24 @@ def is_plain(key: str) -> bool:
     return bool(key) and key not in (".", "..") and not drive and not {"/", "\\", "\0"} & set(key)
 
 
-@lru_cache(maxsize=1024)
 def names_of(key: str, robust: bool) -> tuple[str, ...]:
     """The names, without suffix, under which a reader looks for an entry.
 
     Raises:
         ValueError: without `robust`, a key that cannot be a file name.
     """
+    if not WINDOWS and key.isidentifier() and len(key) not in (3, 4):  # no device, and nothing to escape
+        return (key,)
     name = encode_key(key)
-    if robust and _DEVICE.fullmatch(key):
-        escaped = _escaped_device(name)
-        return (escaped,) if WINDOWS else (name, escaped)
-    if name == key and not WINDOWS:
-        return (name,)
-    if robust:
-        return (name, key) if name != key and is_plain(key) else (name,)
-    if not is_plain(key):
+    if not robust and (name != key or WINDOWS) and not is_plain(key):
         raise ValueError(f"the key {key!r} cannot be a file name as it is; pass robust_key=True.")
-    return (key,)
+    if not robust:
+        return (key,)
+    names = (name, key) if name != key and is_plain(key) else (name,)
+    if not _DEVICE.fullmatch(key):
+        return names
+    escaped = _escaped_device(name)
+    return (escaped,) if WINDOWS else (*names, escaped)
 
 
 def _escaped_device(name: str) -> str:

@@ -69,7 +69,7 @@ def test_keys_that_cannot_be_files(tmp_path):
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 def test_raw_names(tmp_path):
-    td = TensorDict({"a b": np.arange(2), "n>": {"c?": np.ones(2)}})
+    td = TensorDict({"a b": np.arange(2), "n>": {"c?": np.ones(2)}, "aux.d e": np.zeros(1)})
     td.memmap(tmp_path / "td", robust_key=False)
     assert (tmp_path / "td" / "n>" / "c?.memmap").exists()
     same_content(TensorDict.load_memmap(tmp_path / "td"), td)
