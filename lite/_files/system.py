@@ -49,16 +49,14 @@ def _of_the_c_library() -> tuple[View, Callable[[int, int], Any]]:
     library.mmap.restype = ctypes.c_void_p
     library.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
 
-    call, read, write = library.mmap, mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
-    kinds = {
-        mmap.ACCESS_READ: (read, mmap.MAP_SHARED),
-        mmap.ACCESS_WRITE: (write, mmap.MAP_SHARED),
-        mmap.ACCESS_COPY: (write, mmap.MAP_PRIVATE),
-    }
+    call, failed = library.mmap, _FAILED
+    reads, copies, shared, private = mmap.ACCESS_READ, mmap.ACCESS_COPY, mmap.MAP_SHARED, mmap.MAP_PRIVATE
+    read, write = mmap.PROT_READ, mmap.PROT_READ | mmap.PROT_WRITE
 
     def view(descriptor: int, size: int, access: int, offset: int) -> int:
-        address: int = call(None, size, *kinds[access], descriptor, offset)
-        if address == _FAILED:
+        protection, kind = read if access == reads else write, private if access == copies else shared
+        address: int = call(None, size, protection, kind, descriptor, offset)
+        if address == failed:
             code = ctypes.get_errno()
             raise OSError(code, os.strerror(code))
         return address
