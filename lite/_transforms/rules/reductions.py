@@ -277,7 +277,7 @@ def _reduce(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) ->
 def _sum_of_int64(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
     """By halves, of 32 bits each: onnxruntime sums integers in float64, which has not all of them."""
     wide, half = graph.cast(x, np.int64), graph.constant(np.int64(2**32))
-    low = graph.emit("Mod", [wide, half], x.shape, wide.dtype)
+    low: Any = wide & graph.constant(np.int64(2**32 - 1))
     high = graph.emit("Div", [wide - low, half], x.shape, wide.dtype)
     sums: list[Any] = [_reduce(graph, "ReduceSum", part, axis, keepdims) for part in (high, low)]
     return graph.cast(sums[0] * half + sums[1], x.dtype)
