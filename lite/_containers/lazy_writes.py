@@ -33,16 +33,17 @@ def set_path(stack: Any, path: Path, item: object, inplace: bool, writes: Writes
     if len(path) == 1:
         stack._set_here(path[0], item, inplace, writes)
         return
-    entry = stack._peek_entry(path[0])
-    if entry is None:
-        with planned(writes) as plan:
-            _create(stack, path, item, plan)
-        return
-    node = stack._as_node(entry)
-    if node is None:
+    for depth in range(len(path) - 1, 0, -1):  # the innermost node that is there
+        entry = stack._peek_entry(path[:depth])
+        node = None if entry is None else stack._as_node(entry)
+        if node is not None:
+            with error_path(*path[:depth]):
+                node._set_path(path[depth:], item, inplace, writes)
+            return
+    if entry is not None:
         raise KeyError(f"The entry {path[0]} is already present in tensordict {stack!r}.")
-    with error_path(path[0]):
-        node._set_path(path[1:], item, inplace, writes)
+    with planned(writes) as plan:
+        _create(stack, path, item, plan)
 
 
 def set_here(stack: Any, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
