@@ -657,6 +657,7 @@ class ReplayBuffer:
 
         self._cancel()
         with self._ahead_lock, self._storage.lock:
+            self._writer._check(state_dict["_writer"])
             self._check_loading(load_parts)
             self._storage.load_state_dict(stored)
             self._writer.load_state_dict(state_dict["_writer"])
@@ -774,6 +775,8 @@ class ReplayBuffer:
 
         self._cancel()
         with self._ahead_lock, self._storage.lock, damaged(root, *_DAMAGE):
+            if type(self._writer).loads is Writer.loads:  # else it has files of its own
+                self._writer._read(writer, self._writer._check)
             self._check_loading(load_parts)
             if verify:
                 lite.load_memmap(storage / self._storage.rows_file, verify=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,10 +71,17 @@ class Writer(ABC):
         Raises:
             ValueError: the file is damaged.
         """
+        self._read(path, self.load_state_dict)
+
+    def _read(self, path: PathLike, use: Callable[[dict[str, Any]], None]) -> None:
         file = Path(path) / _METADATA
         state = read_json(file)
         with damaged(file, KeyError, TypeError, ValueError):
-            self.load_state_dict({f"_{key}": value for key, value in state.items()})
+            use({f"_{key}": value for key, value in state.items()})
+
+    def _check(self, state_dict: Mapping[str, Any]) -> None:
+        """Raise what loading a state of something else would raise."""
+        self._writes_in(state_dict)
 
     def _writes_in(self, state_dict: Mapping[str, Any]) -> int:
         """The rows ever written; before TorchRL 0.14 files did not say it."""
@@ -180,6 +187,10 @@ class RoundRobinWriter(Writer):
     def state_dict(self) -> dict[str, Any]:
         place = self._storage._position
         return {"_cursor": place.cursor, "_write_count": place.writes}
+
+    def _check(self, state_dict: Mapping[str, Any]) -> None:
+        super()._check(state_dict)
+        int(state_dict["_cursor"])
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         cursor, writes = state_dict["_cursor"], self._writes_in(state_dict)

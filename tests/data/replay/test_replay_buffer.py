@@ -304,6 +304,15 @@ def test_a_load_that_fails_changes_nothing(tmp_path) -> None:
         assert (buffer[:] == same[:]).all()
         assert (buffer.sample() == same.sample()).all()
         assert (buffer.extend(frames(9, 30)) == same.extend(frames(9, 30))).all()
+    buffer = made(batch_size=2, transform=step())
+    buffer.extend(frames(0, 9))
+    held = buffer[:].clone()
+    raises(KeyError, "_cursor", buffer.load_state_dict, {**random, "_writer": {}})
+    file = tmp_path / "b" / "writer" / "metadata.json"
+    for damage, wrong in ((lambda: file.write_text("{}"), ValueError), (file.unlink, FileNotFoundError)):
+        damage()
+        raises(wrong, "metadata", buffer.loads, tmp_path / "b")
+        assert (buffer[:] == held).all()
 
 
 def test_states_of_transforms_are_saved(tmp_path) -> None:
