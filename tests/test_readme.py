@@ -179,4 +179,4 @@ def test_environment_variables_are_in_the_table() -> None:
     text = "".join(file.read_text(encoding="utf-8") for file in files if "prebuild" not in file.parts)
     read = set(re.findall(r"""environ(?:\.get\(|\[)["']([A-Z_]+)["']""", text))
     assert len(read) > 5
-    assert read - told == set()
+    assert read - told == {"COMPUTERNAME"}  # which Windows sets
