@@ -29,7 +29,7 @@ SCALE = 1 if INTERPRETED else 20  # compiled: enough work for several chunks
 
 def test_the_environment_and_the_container_say_how_many(monkeypatch: pytest.MonkeyPatch) -> None:
     files = {"/sys/fs/cgroup/cpu.max": "150000 100000"}
-    monkeypatch.setattr(_threads.Path, "read_text", lambda path, **_: files[str(path)])
+    monkeypatch.setattr(_threads.Path, "read_text", lambda path, **_: files[path.as_posix()])
     monkeypatch.setattr(_threads.os, "sched_getaffinity", lambda _: range(64), raising=False)
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setenv("LITE_NUM_THREADS", "")
