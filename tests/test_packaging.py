@@ -51,6 +51,18 @@ def test_every_package_is_listed() -> None:
     assert set(SETUPTOOLS["packages"]) == _packages_on_disk()
 
 
+def test_the_top_level_is_fixed() -> None:
+    """Examples that are run in a checkout write files there, which no commit should take along."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("not a checkout, whose files Git lists")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    top = {line.split("/")[0] for line in listed.splitlines()}
+    assert {name for name in top if name[0] != "."} == {
+        *("bench", "kernels", "lite", "models", "tests"),
+        *("CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "README.md", "pyproject.toml"),
+    }
+
+
 def test_links_point_to_the_top_folders() -> None:
     for name in ("kernels", "models"):
         link = ROOT / "lite" / name
