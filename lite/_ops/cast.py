@@ -29,11 +29,18 @@ def _astype(td: Any, dtype: np.dtype[Any], cast_filter: CastFilter = None) -> An
 
     if cast_filter is None:
         return map_kept(td, cast)
+    require_filter(cast_filter)
 
     def chosen(key: Any, leaf: Any) -> Any:
         return cast(leaf) if cast_filter(key if isinstance(key, tuple) else (key,), leaf) else leaf
 
     return td.named_apply(chosen, nested_keys=True, filter_empty=False, propagate_lock=True)
+
+
+def require_filter(cast_filter: object) -> None:
+    """Raise TypeError for a `cast_filter` that cannot be called."""
+    if not callable(cast_filter):
+        raise TypeError(f"cast_filter must be a function of a key and an array, got {cast_filter!r}.")
 
 
 def is_inexact(*args: Any) -> bool:

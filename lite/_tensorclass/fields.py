@@ -15,6 +15,7 @@ from lite._arrays.foreign import is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
 from lite._arrays.settings import list_to_stack
 from lite._arrays.types import Shape, is_array
+from lite._ops.cast import require_filter
 from lite._tensorclass.annotations import UNKNOWN, alternatives, annotation_of, is_array_type, is_kind
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack, unwrap
@@ -57,8 +58,8 @@ class Options(NamedTuple):
         exclusive = [name for name in ("autocast", "nocast", "tensor_only") if getattr(out, name)]
         if len(exclusive) > 1:
             raise TypeError(f"the tensorclass options {' and '.join(exclusive)} are exclusive.")
-        if not (out.cast_filter is None or callable(out.cast_filter)):
-            raise TypeError(f"cast_filter must be a function of a key and an array, got {out.cast_filter!r}.")
+        if out.cast_filter is not None:
+            require_filter(out.cast_filter)
         return out
 
 

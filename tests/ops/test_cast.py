@@ -59,6 +59,7 @@ def test_chosen_arrays_are_cast() -> None:
         ):
             assert [made[key].dtype for key in ("x", "i", ("n", "b"))] == [np.float32, np.int64, np.float64]
             assert (made.is_locked, list(made.keys()), made["i"] is td["i"]) == (True, list(td.keys()), True)
+        raises(TypeError, "cast_filter must be a function .*, got 3", td.to, np.float64, cast_filter=3)
     assert seen == 3 * [("x",), ("i",), ("n", "b")]
     stack = lazy_stack([td, td])
     assert (
