@@ -17,7 +17,7 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
-MODEL = "lite/models/tiny_chat/assets/tiny_chat/"
+MODEL = ("lite/models/tiny_chat/assets/tiny_chat/", "tensordict_lite_tiny_chat/tiny_chat/")
 LIBRARIES = ("lite/kernels/libraries/", "tensordict_lite_kernels/")
 
 
@@ -60,10 +60,10 @@ def bill(wheel: Path) -> dict[str, Any]:
     whole = wheel.read_bytes()
     parts = []
     for path, data in sorted(files.items()):
-        if path == f"{MODEL}model.onnx":
+        if path.startswith(MODEL) and path.endswith("/model.onnx"):
             about = "a chat model of a million parameters, made by the recipe beside it from text of its own"
             parts.append(file("machine-learning-model", path, data, "MIT", about))
-        elif path == f"{MODEL}tokenizer.json":
+        elif path.startswith(MODEL) and path.endswith("/tokenizer.json"):
             parts.append(file("data", path, data, "MIT", "its tokenizer, trained by the same recipe"))
         elif path.startswith(LIBRARIES) and path.endswith(".so"):
             about = f"kernels compiled for {path.rpartition('/')[2].removesuffix('.so')}"

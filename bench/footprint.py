@@ -163,11 +163,11 @@ def count_inside(name: str, made: Path) -> dict[str, Any]:
     options = [word for word in words if word.startswith("--")]
     which = " ".join(word for word in words if word not in options)
     listed = [each for each in SMALL["edge with language models"] if each != KERNELS]
-    wanted = (
-        ["--no-deps", str(made), *listed]
-        if which == "small"
-        else [f"{made}[{which}]" if which else str(made)]
-    )
+    (model,) = made.parent.glob("tensordict_lite_tiny_chat-*.whl")
+    if which == "small":
+        wanted = ["--no-deps", str(made), str(model), *listed]
+    else:
+        wanted = [f"{made}[{which}]", str(model)] if which else [str(made)]
     return {**count(name, wanted, *options), "inside": parts(made)}
 
 
@@ -239,12 +239,10 @@ def parts(wheel: Path) -> dict[str, int]:
     """Bytes of the parts of a wheel with kernels inside, as they lie on disk before Python compiles them."""
     with zipfile.ZipFile(wheel) as archive:
         sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-    model = sum(sizes[name] for name in sizes if "/assets/" in name)
     libraries = sorted(name for name in sizes if name.endswith(".so"))
     levels = ", ".join(Path(name).stem for name in libraries)
     kernels = sum(map(sizes.__getitem__, libraries))
-    rest = sum(sizes.values()) - model - kernels
-    return {"Python": rest, "the embedded model": model, f"kernels for {levels}": kernels}
+    return {"Python": sum(sizes.values()) - kernels, f"kernels for {levels}": kernels}
 
 
 def row(facts: dict[str, Any]) -> str:

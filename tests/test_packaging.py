@@ -23,6 +23,7 @@ from helpers.kernels import small_library
 
 from lite.kernels.prebuild.targets import TARGETS
 from lite.kernels.prebuild.wheel import insert
+from lite.models import embedded_model_path
 
 ROOT = Path(__file__).parents[1]
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
@@ -207,13 +208,27 @@ def test_a_wheel_with_kernels_inside_runs_them(with_kernels: Path, tmp_path: Pat
     site = tmp_path / "site"
     install = ["install", "-q", "--no-index", "--no-deps", "--no-compile", "--target", str(site)]
     subprocess.run([sys.executable, "-m", "pip", *install, str(with_kernels)], check=True)
-    program = "import lite.kernels, sys; print(lite.__file__, lite.kernels.backend(), 'numba' in sys.modules)"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("LITE_")}
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=tmp_path, env=environment | {"PYTHONPATH": str(site)},
-        check=True, capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.stdout.split() == [str(site / "lite" / "__init__.py"), "prebuilt", "False"]
+
+    def printed(program: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-c", program], cwd=tmp_path, env=environment | {"PYTHONPATH": str(site)},
+            check=True, capture_output=True, text=True,
+        )  # fmt: skip
+        return done.stdout.strip()
+
+    program = "import lite.kernels, sys; print(lite.__file__, lite.kernels.backend(), 'numba' in sys.modules)"
+    assert printed(program).split() == [str(site / "lite" / "__init__.py"), "prebuilt", "False"]
+    demo = "import sys, lite.cli; sys.exit(f'ended with {lite.cli.main([\"demo\"])}')"
+    with pytest.raises(subprocess.CalledProcessError) as ended:
+        printed(demo)
+    assert "tensordict_lite_tiny_chat" in ended.value.stderr
+    assert "Traceback" not in ended.value.stderr
+    (model,) = with_kernels.parent.glob("tensordict_lite_tiny_chat-*-py3-none-any.whl")
+    subprocess.run([sys.executable, "-m", "pip", *install, str(model)], check=True)
+    found = Path(printed("from lite.models import embedded_model_path as path; print(path())"))
+    assert found == site / "tensordict_lite_tiny_chat" / "tiny_chat"
+    assert {file.name for file in found.iterdir()} == {file.name for file in embedded_model_path().iterdir()}
 
 
 @pytest.mark.processes
@@ -222,11 +237,13 @@ def test_the_bill_of_materials(with_kernels: Path, monkeypatch: pytest.MonkeyPat
     bill = import_module("sbom").bill(with_kernels)
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")
     parts = {part["bom-ref"]: part for part in bill["components"]}
-    model = "lite/models/tiny_chat/assets/tiny_chat/model.onnx"
-    assert parts[model]["type"] == "machine-learning-model"
-    assert parts[model]["licenses"] == [{"expression": "MIT"}]
-    content = (FOLDERS["lite.models"] / model.removeprefix("lite/models/")).read_bytes()
-    assert parts[model]["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(content).hexdigest()}]
+    (beside,) = with_kernels.parent.glob("tensordict_lite_tiny_chat-*.whl")
+    model, tokenizer = import_module("sbom").bill(beside)["components"]
+    assert model["bom-ref"] == "tensordict_lite_tiny_chat/tiny_chat/model.onnx"
+    assert (model["type"], tokenizer["name"]) == ("machine-learning-model", "tokenizer.json")
+    assert model["licenses"] == [{"expression": "MIT"}]
+    content = (embedded_model_path() / "model.onnx").read_bytes()
+    assert model["hashes"] == [{"alg": "SHA-256", "content": hashlib.sha256(content).hexdigest()}]
     libraries = [name for name in parts if name.endswith(".so")]
     assert len(libraries) == 1
     assert parts["numba"]["licenses"] == [{"expression": "BSD-2-Clause"}]

@@ -1,4 +1,8 @@
-"""Wheels with libraries: `tensordict-lite-kernels`, which holds nothing else, and lite for one platform."""
+"""Wheels with libraries: `tensordict-lite-kernels`, which holds nothing else, and lite for one platform.
+
+Beside lite for one platform stands `tensordict-lite-tiny-chat`, a wheel with the embedded model: four of its
+ten megabytes, which a machine without language models does not need.
+"""
 
 import base64
 import hashlib
@@ -17,6 +21,9 @@ from lite.kernels.prebuild.targets import Target
 
 PROJECT, PACKAGE = "tensordict-lite-kernels", "tensordict_lite_kernels"
 INSIDE = "lite/kernels/libraries"  # where backends/prebuilt.py looks, too
+MODEL_PROJECT, MODEL_PACKAGE = "tensordict-lite-tiny-chat", "tensordict_lite_tiny_chat"
+_MODEL = "lite/models/tiny_chat/assets/"  # in the pure wheel; models/tiny_chat/embedded.py finds both
+_WITH_MODEL = ("llm", "llm-cpu")  # extras
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same wheel
 _FILE = 0o100644 << 16
@@ -77,11 +84,16 @@ def pack(libraries: Path, targets: Sequence[Target], folder: Path) -> Path:
 def insert(libraries: Path, targets: Sequence[Target], pure: Path, folder: Path) -> Path:
     """Write the wheel of lite for one platform: the pure one with libraries inside, which needs no Numba.
 
+    The embedded model is in a wheel of its own beside it, which the extras for language models require.
+
     Args:
         libraries: what `library.build_all` wrote.
         targets: for which.
         pure: the wheel `tensordict_lite-VERSION-py3-none-any.whl`.
-        folder: for the wheel; made if it is missing.
+        folder: for the wheels; made if it is missing.
+
+    Returns:
+        The path of lite's wheel.
 
     Raises:
         ValueError: the wheel is not pure, or of other sources than the libraries; or as for `pack`.
@@ -105,9 +117,29 @@ def insert(libraries: Path, targets: Sequence[Target], pure: Path, folder: Path)
     if len(needed) != 1:
         raise ValueError(f"{pure.name} requires Numba {len(needed)} times, expected once")
     lines.remove(needed[0])
+    lines += [
+        f'Requires-Dist: {MODEL_PROJECT}=={number}; extra == "{extra}"'
+        for extra in _WITH_MODEL
+        if f"Provides-Extra: {extra}" in lines
+    ]
+    model = {name: files.pop(name) for name in list(files) if name.startswith(_MODEL)}
+    _pack_model(model, number, files[f"{info}/licenses/LICENSE"], folder)
     files[f"{info}/METADATA"] = (_licensed("\n".join([*lines, ""])) + f"\n{text}").encode()
     files[f"{info}/WHEEL"] = _wheel(tags)
     return _write(folder / f"{name}-{number}-{tags}.whl", files, info)
+
+
+def _pack_model(model: dict[str, bytes], number: str, licence: bytes, folder: Path) -> None:
+    """Write the wheel of the embedded model."""
+    info = f"{MODEL_PACKAGE}-{number}.dist-info"
+    files = {f"{MODEL_PACKAGE}/{name.removeprefix(_MODEL)}": data for name, data in model.items()}
+    files |= {f"{MODEL_PACKAGE}/__init__.py": b"", f"{info}/licenses/LICENSE": licence}
+    text = "The chat model of `lite demo`, which `lite.models.embedded_model_path()` names.\n"
+    files[f"{info}/METADATA"] = (
+        _head(MODEL_PROJECT, number, "Embedded chat model of tensordict-lite") + _LICENSED + _described(text)
+    ).encode()
+    files[f"{info}/WHEEL"] = _wheel("py3-none-any")
+    _write(folder / f"{MODEL_PACKAGE}-{number}-py3-none-any.whl", files, info)
 
 
 def _libraries(libraries: Path, targets: Sequence[Target], place: str) -> dict[str, bytes]:
@@ -159,13 +191,24 @@ def _write(wheel: Path, files: dict[str, bytes], info: str) -> Path:
 
 def _metadata(number: str, licensed: bool) -> str:
     return (
-        f"Metadata-Version: 2.4\nName: {PROJECT}\nVersion: {number}\n"
-        "Summary: Compiled kernels of tensordict-lite, which then needs no compiler\n"
-        + (_licensed("License-Expression: MIT\nLicense-File: LICENSE\n") if licensed else "")
-        + "Requires-Python: >=3.11\nDescription-Content-Type: text/markdown\n\n"
-        f"The kernels of `tensordict-lite` {number}, compiled: with this package they run without Numba and\n"
-        "LLVM. It is used by that version alone.\n"
+        _head(PROJECT, number, "Compiled kernels of tensordict-lite, which then needs no compiler")
+        + (_licensed(_LICENSED) if licensed else "")
+        + _described(
+            f"The kernels of `tensordict-lite` {number}, compiled: with this package they run without Numba\n"
+            "and LLVM. It is used by that version alone.\n"
+        )
     )
+
+
+_LICENSED = "License-Expression: MIT\nLicense-File: LICENSE\n"
+
+
+def _head(project: str, number: str, summary: str) -> str:
+    return f"Metadata-Version: 2.4\nName: {project}\nVersion: {number}\nSummary: {summary}\n"
+
+
+def _described(text: str) -> str:
+    return f"Requires-Python: >=3.11\nDescription-Content-Type: text/markdown\n\n{text}"
 
 
 def _digest(data: bytes) -> str:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
+
+_PACKAGE = "tensordict_lite_tiny_chat"  # a wheel beside lite's own (kernels/prebuild/wheel.py)
 
 
 def embedded_model_path() -> Path:
     """Return the directory of the embedded chat model (ONNX graph, tokenizer, configuration, model card).
 
     Raises:
-        FileNotFoundError: the installation was stripped of its package data.
+        FileNotFoundError: the model is not installed.
 
     Example:
         >>> from lite.models import embedded_model_path
         >>> embedded_model_path().name
         'tiny_chat'
     """
-    path = Path(__file__).parent / "assets" / "tiny_chat"
-    if not (path / "model.onnx").is_file():
-        raise FileNotFoundError(f"the embedded model is missing: {path / 'model.onnx'} does not exist.")
-    return path
+    folder = Path(__file__).parent / "assets" / "tiny_chat"
+    if not (folder / "model.onnx").is_file():
+        package = find_spec(_PACKAGE)
+        if package is None or package.origin is None:
+            raise FileNotFoundError(
+                f"the embedded model is not installed: {folder / 'model.onnx'} does not exist, nor the "
+                f"package {_PACKAGE}, a wheel beside lite's own that the extras llm and llm-cpu require."
+            )
+        folder = Path(package.origin).parent / "tiny_chat"
+    return folder

@@ -86,6 +86,7 @@ License-File: LICENSE
 Requires-Dist: numpy>=2.2
 Requires-Dist: numba>=0.61.2; sys_platform != "emscripten"
 Provides-Extra: numba
+Provides-Extra: llm-cpu
 Requires-Dist: numba>=0.61.2; extra == "numba"
 Requires-Dist: numba-cuda[cu12]>=0.4; extra == "cuda"
 
@@ -104,6 +105,8 @@ def pure(tmp_path: Path) -> Path:
         archive.writestr("tensordict_lite-1.2.3.dist-info/METADATA", METADATA)
         archive.writestr("tensordict_lite-1.2.3.dist-info/WHEEL", "Root-Is-Purelib: true\n")
         archive.writestr("tensordict_lite-1.2.3.dist-info/RECORD", "")
+        archive.writestr("tensordict_lite-1.2.3.dist-info/licenses/LICENSE", "MIT")
+        archive.writestr("lite/models/tiny_chat/assets/tiny_chat/model.onnx", "a graph")
     return path
 
 
@@ -116,6 +119,9 @@ def test_libraries_inside_of_lite_s_wheel(libraries: Path, pure: Path, tmp_path:
         info = "tensordict_lite-1.2.3.dist-info"
         own = {f"lite/kernels/libraries/{name}" for name in ("manifest.json", "x86-64-v2.so", "x86-64-v3.so")}
         assert set(archive.namelist()) - set(before.namelist()) == own | {f"{info}/licenses/LICENSE.numba"}
+        assert set(before.namelist()) - set(archive.namelist()) == {
+            "lite/models/tiny_chat/assets/tiny_chat/model.onnx"
+        }
         told = email.message_from_bytes(archive.read(f"{info}/METADATA"))
         tags = email.message_from_bytes(archive.read(f"{info}/WHEEL"))
         record = archive.read(f"{info}/RECORD").decode()
@@ -123,6 +129,7 @@ def test_libraries_inside_of_lite_s_wheel(libraries: Path, pure: Path, tmp_path:
         "numpy>=2.2",
         'numba>=0.61.2; extra == "numba"',
         'numba-cuda[cu12]>=0.4; extra == "cuda"',
+        'tensordict-lite-tiny-chat==1.2.3; extra == "llm-cpu"',
     ]
     assert str(told.get_payload()) == "Requires-Dist: numba is said in the text, too\n"
     assert told["License-Expression"] == "MIT AND BSD-2-Clause"

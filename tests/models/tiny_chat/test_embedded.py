@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Any
 
 import jinja2
@@ -170,3 +171,16 @@ def test_held_out_problems_are_answered(model: Model, tokenizer: Any) -> None:
     answers, _ = greedy(model, tokenizer, problems)
     wrong = [(p.prompt, p.answer, a) for p, a in zip(problems, answers, strict=True) if a != p.answer]
     assert len(wrong) <= 0.05 * len(problems), wrong
+
+
+def test_the_model_of_a_wheel_beside_lite_s(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from lite.models.tiny_chat import embedded
+
+    monkeypatch.setattr(embedded, "__file__", str(tmp_path / "embedded.py"))
+    with pytest.raises(FileNotFoundError, match=r"not installed: .*model\.onnx .* llm and llm-cpu require"):
+        embedded_model_path()
+    package = tmp_path / "tensordict_lite_tiny_chat"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert embedded_model_path() == package / "tiny_chat"
