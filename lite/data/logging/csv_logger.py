@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Mapping
@@ -15,13 +16,14 @@ from lite.data.logging.logger import Logger, require_video
 from lite.data.logging.video_files import with_colours_last, write_video
 
 _FORMATS = ("memmap", "mp4", "gif")
+_OPEN = 32  # files at once
 
 
 class CSVExperiment:
     """The files of one experiment: what `CSVLogger` writes to."""
 
     def __init__(self, log_dir: str, *, video_format: str = "memmap", video_fps: int = 30) -> None:
-        self.scalars: defaultdict[str, list[tuple[int, float]]] = defaultdict(list)
+        self.scalars_counter: defaultdict[str, int] = defaultdict(int)
         self.videos_counter: defaultdict[str, int] = defaultdict(int)
         self.text_counter: defaultdict[str, int] = defaultdict(int)
         self.log_dir = log_dir
@@ -39,21 +41,35 @@ class CSVExperiment:
 
     def _write(self, path: Path, mode: str, text: str) -> None:
         if path not in self.files:
+            if len(self.files) == _OPEN:
+                self.files.pop(next(iter(self.files))).close()
             self.files[path] = file = FileIO(path, mode)
             if mode == "a":
                 _drop_cut_line(path, file)
         try:
             append(self.files[path], text.encode(), str(path))
         except OSError:
-            self.files.pop(path).close()  # to be looked at again
+            mode = "w"  # to be looked at again
             raise
+        finally:
+            if mode == "w":
+                self.files.pop(path).close()
 
     def add_scalar(self, name: str, value: float, global_step: int | None = None) -> None:
         """Append the line `step,value` to `scalars/<name>.csv`."""
-        step = len(self.scalars[name]) if global_step is None else global_step
+        step = self.scalars_counter[name] if global_step is None else global_step
         value = float(value)
         self._write(self._place("scalars", f"{name}.csv"), "a", f"{step},{value}\n")
-        self.scalars[name].append((step, value))
+        self.scalars_counter[name] += 1
+
+    def history(self, name: str) -> list[tuple[float, float]]:
+        """Step and value of each number that counts, from its file; (0, nan) for those of other folders."""
+        count = self.scalars_counter[name]
+        path = Path(self.log_dir, "scalars", f"{name}.csv")
+        lines = path.read_text().splitlines()[-count:] if count and path.is_file() else []
+        pairs = (line.split(",") for line in lines)
+        found = [(int(step) if step.lstrip("-").isdigit() else float(step), float(x)) for step, x in pairs]
+        return [(0, math.nan)] * (count - len(found)) + found
 
     def add_video(self, tag: str, vid_tensor: Any, global_step: int | None = None, **kwargs: Any) -> None:
         """Write `videos/<tag>_<step>`: "memmap", the bytes of the array; "mp4", "gif", one after the other.
@@ -180,13 +196,19 @@ class CSVLogger(Logger):
 
     def _checkpoint_state(self) -> dict[str, Any]:
         made = self.experiment
-        return {name: dict(getattr(made, name)) for name in ("scalars", "videos_counter", "text_counter")}
+        scalars = {name: made.history(name) for name in made.scalars_counter}
+        return {
+            "scalars": scalars,
+            "videos_counter": dict(made.videos_counter),
+            "text_counter": dict(made.text_counter),
+        }
 
     def _load_checkpoint_state(self, state_dict: Mapping[str, Any]) -> None:
-        for name in ("scalars", "videos_counter", "text_counter"):
+        scalars = {name: len(numbers) for name, numbers in state_dict.get("scalars", {}).items()}
+        for name in ("scalars_counter", "videos_counter", "text_counter"):
             counters = getattr(self.experiment, name)
             counters.clear()
-            counters.update(state_dict.get(name, {}))
+            counters.update(scalars if name == "scalars_counter" else state_dict.get(name, {}))
 
     def print_log_dir(self) -> None:
         """Print the files of the experiment, each with its size in bytes."""

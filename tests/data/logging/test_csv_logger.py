@@ -20,7 +20,7 @@ def test_each_number_is_on_disk_at_once(tmp_path: Path) -> None:
     assert file.read_text() == "0,0.5\n40,1.0\n2,nan\n"
     with pytest.raises(TypeError):
         logger.log_scalar("train/loss", [1.0, 2.0])  # type: ignore[arg-type]
-    assert len(logger.experiment.scalars["train/loss"]) == 3
+    assert logger.experiment.scalars_counter == {"train/loss": 3}
 
 
 def test_a_run_goes_on(tmp_path: Path) -> None:
@@ -39,7 +39,25 @@ def test_a_run_goes_on(tmp_path: Path) -> None:
     assert (texts / "hparams0.txt").read_text() == "env: CartPole\nlr: 0.1"
     assert (texts / "hparams1.txt").read_text() == "lr: 0.2"
     again.load_state_dict({})
-    assert not again.experiment.scalars
+    assert not again.experiment.scalars_counter
+
+
+def test_a_logger_that_runs_for_weeks(tmp_path: Path) -> None:
+    """Neither descriptors nor numbers pile up; a state has them from the files, where they lie there."""
+    logger = CSVLogger("run", tmp_path)
+    for number in range(100):
+        logger.log_scalar(f"loss/{number}", number, step=-number)
+        logger.log_hparams({"number": number})
+        assert len(logger.experiment.files) <= csv_logger._OPEN
+    logger.log_scalar("loss/0", 0.25, step=1.5)  # type: ignore[arg-type]
+    found = logger.state_dict()["local"]["scalars"]
+    assert (found["loss/0"], found["loss/99"]) == ([(0, 0.0), (1.5, 0.25)], [(-99, 99.0)])
+    elsewhere = CSVLogger("run", tmp_path / "elsewhere")
+    elsewhere.load_state_dict(logger.state_dict())
+    elsewhere.log_scalar("loss/0", 3.0)
+    np.testing.assert_equal(
+        elsewhere.state_dict()["local"]["scalars"]["loss/0"], [(0, np.nan), (0, np.nan), (2, 3.0)]
+    )
 
 
 def test_a_line_that_a_full_disk_cut_off_is_no_number(
