@@ -39,6 +39,7 @@ Listing: TypeAlias = "Mapping[str, os.DirEntry[str]]"
 COMMIT = "%commit"
 _STAGE = "%new-"
 _listed_until: dict[str, float] = {}
+_STARTED = time.time() - 3  # seconds: some file systems keep only even ones
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 
 
@@ -132,7 +133,7 @@ def _stage(before: str) -> Iterator[str]:
     try:
         os.mkdir(path)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(before), exist_ok=True)
+        make_folder(os.path.dirname(before))
         os.mkdir(path)
     try:
         yield path
@@ -160,6 +161,17 @@ def _renamed(source: str, target: str) -> bool:
 
 def waits_for_disk() -> bool:
     return os.environ.get("LITE_FSYNC", "0") not in ("", "0")
+
+
+def make_folder(path: str) -> None:
+    """`os.makedirs` of a folder that may be there; what it makes is on the disk if writes wait for that."""
+    parent = os.path.dirname(path)
+    if waits_for_disk() and not os.path.isdir(path) and parent != path:
+        make_folder(parent)
+        with suppress(FileExistsError):
+            os.mkdir(path)
+            flush(parent)
+    os.makedirs(path, exist_ok=True)
 
 
 def flush(path: str) -> None:
@@ -190,7 +202,7 @@ def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> No
     for name in names:
         if name.startswith(mine):
             pid = name.removeprefix(mine).split("-")[0]
-            if pid.isdigit() and not is_alive(int(pid)):
+            if pid.isdigit() and _has_ended(int(pid), f"{folder}/{name}"):
                 if os.path.isdir(f"{folder}/{name}"):
                     shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
                 else:
@@ -199,6 +211,15 @@ def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> No
         elif beside and name.startswith(beside) and ASIDE.fullmatch(name, len(beside)):
             with suppress(OSError):
                 os.unlink(f"{folder}/{name}")
+
+
+def _has_ended(pid: int, path: str) -> bool:
+    """Whether the process that made a path has ended: in a container the next one has its number, too."""
+    if pid != os.getpid():
+        return not is_alive(pid)
+    with suppress(OSError):
+        return os.stat(path).st_mtime < _STARTED
+    return False
 
 
 def _remove_abandoned_beside(folder: str, name: str) -> None:
@@ -296,7 +317,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
-    os.makedirs(folder, exist_ok=True)
+    make_folder(folder)
     _remove_abandoned_beside(folder, name)
     stage = f"{target}{_own()}"
     try:
@@ -321,6 +342,8 @@ def append(file: FileIO, content: bytes, path: str) -> None:
     """Write to a file that has no buffer, where bytes would wait behind an error, which names `path`."""
     with _naming(path):
         write_all(file.fileno(), content)
+        if waits_for_disk():
+            os.fsync(file.fileno())
 
 
 @contextmanager

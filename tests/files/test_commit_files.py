@@ -81,8 +81,10 @@ def test_files_of_others_stay(tmp_path: Path) -> None:
     ]
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
-    for name in (*kept, f"{ours}-{dead.pid}-0a"):
+    before = f"{ours}-{os.getpid()}-0b"  # by a process of the same number, as the first of a container is
+    for name in (*kept, f"{ours}-{dead.pid}-0a", before):
         Path(name).touch()
+    os.utime(before, (commit._STARTED - 1, commit._STARTED - 1))
     write(str(path), 1)  # noqa: F821
     assert sorted(os.listdir(tmp_path)) == sorted(["f.npz", *(os.path.basename(name) for name in kept)])
 

@@ -162,6 +162,12 @@ def test_waiting_for_the_disk(tmp_path, monkeypatch):
             order.clear()
             td.save(tmp_path / name)
             assert [what for what, _ in order] == ["sync", "replace", "sync"]
+        order.clear()
+        td.memmap(tmp_path / "x" / "y" / "z")
+        td.save(tmp_path / "u" / "v" / "td.npz")
+        made = [path for what, path in order if what == "sync" and path == str(tmp_path)]
+        assert len(made) == 2  # that there are x and u, beside what is in them
+        assert {("sync", str(tmp_path / "x")), ("sync", str(tmp_path / "u"))} <= set(order)
 
 
 def replace_all(path: Path, end: float) -> None:

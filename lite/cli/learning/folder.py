@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
+from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from lite import NonTensorData, TensorDict
+from lite._files.commit import append, make_folder
 from lite.cli.output_files import check_run
 from lite.data.replay.ring_file import WriterLock
 
@@ -88,13 +91,18 @@ class Folder:
 
     def is_saved(self) -> bool:
         """Whether the model that a run writes at its end is not older than the state."""
-        graphs = list((self.path / MODEL).glob("*.onnx"))
+        graphs = self._graphs()
         state = (self.path / _STATE).stat().st_mtime_ns
         return bool(graphs) and all(graph.stat().st_mtime_ns >= state for graph in graphs)
 
+    def _graphs(self) -> list[Path]:
+        return list((self.path / MODEL).glob("*.onnx"))
+
     def write(self, run_state: RunState) -> None:
-        """Replace the state."""
-        self.path.mkdir(parents=True, exist_ok=True)
+        """Replace the state. A model that is there becomes older than any, wherever the clock stands."""
+        make_folder(str(self.path.absolute()))
+        for graph in self._graphs():
+            os.utime(graph, (0, 0))
         TensorDict(
             params=run_state.params,
             optimizer=run_state.optimizer,
@@ -119,7 +127,7 @@ class Folder:
         if not whole:
             raise ValueError(f"{file} does not have the lines of {steps} steps: give another --output")
         if len(lines) > len(kept):
-            file.write_bytes(b"".join(kept))
+            os.truncate(file, len(b"".join(kept)))  # at once: a kill leaves the lines that have a state
         return found
 
     def append(self, record: Mapping[str, Any]) -> None:
@@ -128,9 +136,9 @@ class Folder:
         Raises:
             ValueError: another run writes to the folder, or has written there since `read` found nothing.
         """
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(str(self.path.absolute()))
         self._lock_others_out()
         if not record["step"] and (self.path / _STATE).exists():
             raise ValueError(f"--output {self.path}: another `lite learn` has written there meanwhile")
-        with open(self.path / _STEPS, "a" if record["step"] else "w", encoding="utf-8") as sink:
-            print(json.dumps(record), file=sink)
+        with FileIO(self.path / _STEPS, "a" if record["step"] else "w") as sink:
+            append(sink, f"{json.dumps(record)}\n".encode(), str(self.path / _STEPS))

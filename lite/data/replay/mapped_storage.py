@@ -19,7 +19,7 @@ import lite
 from lite import TensorDict, is_non_tensor
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
-from lite._files.commit import finish
+from lite._files.commit import finish, make_folder
 from lite._files.mapping import open_regular, source_of
 from lite._files.system import WINDOWS, is_alive
 from lite.data.replay import ring_file
@@ -202,7 +202,7 @@ class LazyMemmapStorage(LazyTensorStorage):
                 f"mapped files hold numbers alone, and {', '.join(map(repr, objects))} are objects: "
                 "exclude them, store dates as dates.astype(np.int64), or use LazyTensorStorage."
             )
-        os.makedirs(folder, exist_ok=True)
+        make_folder(folder)
         inner = math.prod(like.shape[1 : self.ndim])
         ring_file.remove(Path(folder))
         self._file = RingFile(folder, rows, inner, 0)

@@ -35,7 +35,7 @@ import numpy as np
 
 from lite._arrays.types import Array
 from lite._files.commit import COMMIT, flush, new_file, waits_for_disk
-from lite._files.mapping import FileMap, open_regular, open_to_map
+from lite._files.mapping import FileMap, open_regular, open_to_map, source_of
 from lite._files.system import lock_file
 from lite._files.system import remove as remove_file
 from lite.data.replay.storages import Position
@@ -251,6 +251,8 @@ class RingFile(Position):
             undo.put_back(count, capacity, self.rows)
             if before is not None and 0 <= row < self.rows:
                 before[row] = at
+            if self._waits:
+                undo.flush_rows()
             words[_UNDO_AT] = _NONE
         words[_BEGUN] = state[3]
         if words[_CHANGES] & 1:
@@ -386,6 +388,12 @@ class _Undo:
             raise ValueError(f"{self.path} is damaged: it holds rows that there are not.")
         for copy, array in zip(self._copies, self._arrays, strict=True):
             array[index] = copy[:count]
+
+    def flush_rows(self) -> None:
+        """Wait until the rows are on the disk, as the copies are of no use from then on."""
+        for source in map(source_of, self._arrays):
+            if source is not None:
+                flush(str(source.path))
 
     def _open(self, capacity: int, new: bool) -> None:
         """Map the file, with room for so many rows."""

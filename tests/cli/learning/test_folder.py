@@ -51,6 +51,43 @@ def test_a_line_without_its_state_is_removed(tmp_path: Path) -> None:
     raises(ValueError, "does not have the lines of 4 steps", lambda: folder.records(4))
 
 
+def test_lines_are_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill while they are removed leaves those that have a state."""
+    folder = filled(tmp_path, 1)
+    folder.append({"step": 2})
+    monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("empties the file first"))
+    assert len(folder.records(1)) == 2
+    assert len((tmp_path / "steps.jsonl").read_text().splitlines()) == 2
+
+
+def test_a_model_is_older_than_a_later_state_whatever_the_clock_says(tmp_path: Path) -> None:
+    folder = filled(tmp_path, 1)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model/model.onnx").touch()
+    assert folder.is_saved()
+    os.utime(tmp_path / "model/model.onnx", (2**32, 2**32))  # the clock was ahead then
+    folder.append({"step": 2})
+    folder.write(run_state(2))
+    assert not folder.is_saved()
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="names of descriptors")
+def test_lines_wait_for_the_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With LITE_FSYNC=1 the line of a step is there before its state, which asks for it."""
+    synced: list[str] = []
+    real = os.fsync
+
+    def sync(descriptor: int) -> None:
+        synced.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    monkeypatch.setenv("LITE_FSYNC", "1")
+    filled(tmp_path / "a/b", 0)
+    kinds = [Path(path).name.partition("%")[0] for path in synced]
+    assert kinds == [tmp_path.name, "a", "steps.jsonl", "state.tdz", "b"]
+
+
 def test_a_killed_beginning_is_begun_anew(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path), RUN)
     folder.append({"step": 0})

@@ -458,6 +458,22 @@ def test_after_a_power_failure(tmp_path, monkeypatch) -> None:
     flushed.clear()
     buffer.extend(frames(9, 12))
     assert flushed == ["f", "%undo", "%ring", "%ring", *rows, "%ring", "%ring"]
+    flushed.clear()
+    armed: list[bool] = []
+
+    def flush(path: str) -> None:
+        flushed.append(Path(path).name)
+        armed.append(np.fromfile(tmp_path / "f/%ring", np.int64)[320] >= 0)
+
+    monkeypatch.setattr("lite.data.replay.ring_file.flush", flush)
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "lite.data.replay.ring_file.RingFile.commit", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        raises(KeyboardInterrupt, "", lambda: buffer.extend(frames(12, 13)))
+    # Rows that are restored are there before their copies are of no use.
+    assert flushed[-5:] == rows
+    assert all(armed[-5:])
 
 
 def test_entries_that_are_objects_are_named(tmp_path: Path) -> None:
