@@ -49,7 +49,7 @@ def replace_tree(root: str, write: Callable[[str, Listing], T]) -> T:
     Nothing changes if `write` raises. Its second argument is what `root` holds. If that is anything, no other
     writer is active (if the system has locks), and `write` may read `root`.
     """
-    with _naming(root):
+    with naming(root):
         return _replaced(root, write)
 
 
@@ -321,7 +321,7 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
     _remove_abandoned_beside(folder, name)
     stage = f"{target}{_own()}"
     try:
-        with _naming(path):
+        with naming(path):
             with open(stage, "x+b") as file:
                 mode = os.fstat(file.fileno()).st_mode
                 yield file
@@ -340,14 +340,14 @@ def new_file(path: str) -> Iterator[IO[bytes]]:
 
 def append(file: FileIO, content: bytes, path: str) -> None:
     """Write to a file that has no buffer, where bytes would wait behind an error, which names `path`."""
-    with _naming(path):
+    with naming(path):
         write_all(file.fileno(), content)
         if waits_for_disk():
             os.fsync(file.fileno())
 
 
 @contextmanager
-def _naming(path: str) -> Iterator[None]:
+def naming(path: str) -> Iterator[None]:
     """Put a path into errors of the system, such as a full disk."""
     try:
         yield

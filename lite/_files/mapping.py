@@ -28,6 +28,7 @@ _BINARY = getattr(os, "O_BINARY", 0)
 _READ_FLAGS = _NOFOLLOW | _BINARY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NONBLOCK", 0)
 _CREATE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | _NOFOLLOW | _BINARY
 _CHUNK = 1 << 30
+_ZEROS = memoryview(bytes(1 << 20))
 
 
 def _unmapped(code: int | None, path: str) -> OSError:
@@ -362,3 +363,11 @@ def write_all(descriptor: int, data: memoryview | bytes) -> None:
     view = memoryview(data)
     while len(view):
         view = view[os.write(descriptor, view[:_CHUNK]) :]
+
+
+def write_zeros(descriptor: int, start: int, end: int) -> None:
+    """Write zeros from one byte to another, so that the disk has blocks for what is mapped there."""
+    if start < end and hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, start, end - start)  # at once: less time than block by block
+    while start < end and hasattr(os, "pwrite"):
+        start += os.pwrite(descriptor, _ZEROS[: end - start], start)

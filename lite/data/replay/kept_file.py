@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from lite._files.commit import flush, new_file, waits_for_disk
+from lite._files.commit import flush, naming, new_file, waits_for_disk
 from lite._files.consolidated import from_bytes, to_bytes
 from lite._files.mapping import open_regular, read_file, write_all
 
@@ -96,7 +96,8 @@ class KeptFile:
         descriptor, status = open_regular(self.path, os.O_RDWR)
         try:
             os.lseek(descriptor, place * (status.st_size // 2), os.SEEK_SET)
-            write_all(descriptor, data)
+            with naming(self.path):
+                write_all(descriptor, data)
         finally:
             os.close(descriptor)
         if waits_for_disk():

@@ -20,7 +20,7 @@ from lite import TensorDict, is_non_tensor
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._files.commit import finish, make_folder
-from lite._files.mapping import open_regular, source_of
+from lite._files.mapping import open_regular, source_of, write_zeros
 from lite._files.system import WINDOWS, is_alive
 from lite.data.replay import ring_file
 from lite.data.replay.columns import Columns, blank
@@ -33,7 +33,6 @@ from lite.data.replay.trees import is_tree
 # Bytes that all files together get beyond the rows that are about to be written: a call that writes them
 # takes a millisecond longer, which a loop that controls something can bear.
 AHEAD = 1 << 22
-_ZEROS = memoryview(bytes(1 << 20))
 
 
 class DiskSpace:
@@ -68,20 +67,12 @@ class DiskSpace:
         for path, size in self._files:
             file, _ = open_regular(path, os.O_WRONLY)
             try:
-                _fill(file, start * size, end * size)
+                write_zeros(file, start * size, end * size)
             except OSError as error:
                 raise OSError(error.errno, f"no room for {end:,} rows: {error.strerror}", path) from None
             finally:
                 os.close(file)
         self._rows = end
-
-
-def _fill(file: int, start: int, end: int) -> None:
-    """Write zeros from one byte to another."""
-    if start < end and hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(file, start, end - start)  # at once, which takes less than block by block
-    while start < end:
-        start += os.pwrite(file, _ZEROS[: end - start], start)
 
 
 _PATIENCE = 10.0  # seconds
@@ -233,13 +224,15 @@ class LazyMemmapStorage(LazyTensorStorage):
                 self.scratch_dir, self._rows(), self.max_size // self._rows(), self._ring.length
             )
         at = None if self._next is None else self._next.at
-        self._file.become_writer(columns.arrays if at is None else [*columns.arrays, at], at)
+        arrays = columns.arrays if at is None else [*columns.arrays, at]
+        self._file.become_writer(arrays, at)
         finish(self.scratch_dir)  # of a table whose first writer was killed before all files had their places
         self._takeovers += 1
         if self._next is not None:
             self._next.find_free(len(self))
+            self._next.use_space(DiskSpace)
         self._paths = _files_of(self._table)
-        self._space = DiskSpace(columns.arrays, self._filled_rows())
+        self._space = DiskSpace(arrays, self._filled_rows())
 
     def close(self) -> None:
         """Unlock the files for other writers, until the next write."""
@@ -314,6 +307,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         assert file is not None
         filled = self._filled_rows()
         self._added = 0
+        self._space.reserve(filled, int(index.max(initial=-1)) + 1, file.rows)
         file.begin(np.unique(index[index < filled]), 0)
 
     def _commit(self, length: int, cursor: int, writes: int) -> None:

@@ -13,6 +13,7 @@ to has been written over, or has got a follower.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,7 @@ class NextObservations:
         self._rows = len(self.at)
         self._free: deque[int] = deque()
         self._high = 0
+        self._space: Any = None
         # What becomes free when the rows that are being written count.
         self._freed: list[int] = []
         self._linked: tuple[int, int] | None = None
@@ -102,11 +104,17 @@ class NextObservations:
         ends = np.flatnonzero(~same)
         at = np.full(count, -1, np.int64)
         at[skipped + ends] = places = self._allocate(len(ends))
+        if self._space is not None:
+            self._space.reserve(self._high, self._high + self._grown, 2 * self._rows)
         for array, value in zip(self._places, following, strict=True):
             array[places] = value[skipped + ends]
         self._will_free(start, count, length, roots)
         out = [*pairs, (self.at, at)]
         return out if many else [(array, value[0, ...]) for array, value in out]
+
+    def use_space(self, space: Callable[[list[Array], int], Any]) -> None:
+        """Ask the disk for blocks ahead of places, by a class such as `DiskSpace`."""
+        self._space = space(self._places, self._high)
 
     def _allocate(self, count: int) -> NDArray[np.int64]:
         free = min(count, len(self._free))

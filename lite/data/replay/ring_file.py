@@ -35,7 +35,7 @@ import numpy as np
 
 from lite._arrays.types import Array
 from lite._files.commit import COMMIT, flush, new_file, waits_for_disk
-from lite._files.mapping import FileMap, open_regular, open_to_map, source_of
+from lite._files.mapping import FileMap, open_regular, open_to_map, source_of, write_zeros
 from lite._files.system import lock_file
 from lite._files.system import remove as remove_file
 from lite.data.replay.storages import Position
@@ -356,9 +356,10 @@ class _Undo:
     def __init__(self, folder: str, arrays: list[Array]) -> None:
         self.path = f"{folder}/{_UNDO}"
         self._arrays = arrays
-        self._capacity = 0
+        self._capacity = self._reserved = 0
         self._index: Array = np.zeros(0, np.int64)
         self._copies: list[Array] = []
+        self._places: list[tuple[int, int]] = []  # where index and copies begin, and the size of a row there
 
     def save(self, index: Array, rows: int) -> tuple[int, int]:
         """Copy the rows at `index`; gives the capacity of the file, and how many rows are in it."""
@@ -367,6 +368,8 @@ class _Undo:
             self._open(min(rows, max(64, 1 << (count - 1).bit_length())) if count else 1, True)
         if not count:
             return self._capacity, 0
+        if count > self._reserved:
+            self._reserve(count)
         self._index[:count] = index
         first = int(index[0])
         if count == 1:
@@ -377,6 +380,19 @@ class _Undo:
         for copy, array in zip(self._copies, self._arrays, strict=True):
             copy[:count] = array[where]
         return self._capacity, count
+
+    def _reserve(self, count: int) -> None:
+        """Have blocks for the copies of `count` rows; OSError if the disk has no room for them."""
+        file, _ = open_regular(self.path, os.O_WRONLY)
+        try:
+            for place, size in self._places:
+                write_zeros(file, place, place + count * size)
+        except OSError as error:
+            about = f"no room to copy {count:,} rows that are written over: {error.strerror}"
+            raise OSError(error.errno, about, self.path) from None
+        finally:
+            os.close(file)
+        self._reserved = count
 
     def put_back(self, count: int, capacity: int, rows: int) -> None:
         """Write the copies where they came from."""
@@ -401,6 +417,9 @@ class _Undo:
         for array in self._arrays:
             places.append(size)
             size += -(-array[:1].nbytes * capacity // 64) * 64
+        sizes = [8, *(array[:1].nbytes for array in self._arrays)]
+        self._places = list(zip([0, *places], sizes, strict=True))
+        self._capacity = self._reserved = 0  # until all is done
         if new:
             with suppress(FileNotFoundError):
                 remove_file(self.path)

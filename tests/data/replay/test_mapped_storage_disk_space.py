@@ -76,10 +76,53 @@ def test_reopened_tables_and_rings_that_begin_anew_ask_for_the_rest_alone(tmp_pa
     asked.clear()
     buffer = TensorDictReplayBuffer(storage=LazyMemmapStorage(20, scratch_dir=tmp_path / "t", existsok=True))
     buffer.extend(rows(12, 2.0))
-    assert asked == [(12 * 1024, 8 * 1024), (12, 8)]
+    copies = [(0, 4 * 8), (20 * 8, 4 * 1024), (20 * 1032, 4)]  # of the rows that are written over
+    assert asked == [(12 * 1024, 8 * 1024), (12, 8), *copies]
     asked.clear()
-    buffer.extend(rows(12, 3.0))
+    buffer.extend(rows(4, 3.0))
     assert asked == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="names of descriptors")
+def test_no_file_is_written_that_has_no_blocks(tmp_path, monkeypatch):
+    """A write into a mapped page without a block kills the process: each is asked for, or nothing changes."""
+    folder, asked, no_room_for = tmp_path / "t", list[str](), ""
+    allocate = os.posix_fallocate
+
+    def noted(file: int, offset: int, length: int) -> None:
+        name = os.path.relpath(os.readlink(f"/proc/self/fd/{file}"), folder)
+        if name == no_room_for:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        asked.append(name)
+        allocate(file, offset, length)
+
+    def episode(value: float, count: int) -> TensorDict:
+        td = rows(count, value)
+        return td.set("next", td.clone()).set(("next", "obs"), td["obs"] + 1)
+
+    monkeypatch.setattr(os, "posix_fallocate", noted)
+    storage = LazyMemmapStorage(8, scratch_dir=folder, compress_next=True)
+    buffer = TensorDictReplayBuffer(storage=storage)
+    writes = [("obs.memmap", 3), ("_next/at.memmap", 3), ("_next/obs.memmap", 3), ("%undo", 7)]
+    for value, (no_room_for, count) in enumerate(writes):
+        before = None if not len(buffer) else buffer[:].clone()
+        with pytest.raises(OSError, match=r"no room.*No space left") as caught:
+            buffer.extend(episode(value, count))
+        assert caught.value.filename == str(folder / no_room_for)
+        assert before is None or (buffer[:] == before).all()
+        no_room_for = ""
+        buffer.extend(episode(value, count))
+        np.testing.assert_array_equal(buffer[:]["next", "obs"], buffer[:]["obs"] + 1)
+        storage.close()
+        storage = LazyMemmapStorage(8, scratch_dir=folder, existsok=True, compress_next=True)
+        buffer = TensorDictReplayBuffer(storage=storage)
+    assert set(asked) > {name for name, _ in writes}
+    storage = LazyMemmapStorage(100, scratch_dir=tmp_path / "u")
+    monkeypatch.setattr(disk_space, "AHEAD", 0)
+    storage.set(range(1), rows(1, 0.0))
+    asked.clear()
+    storage.set(range(40, 41), rows(1, 1.0))
+    assert asked
 
 
 @pytest.mark.parametrize("count", [30, 2000])
