@@ -13,6 +13,7 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +36,8 @@ from lite._transforms.jit.tracing import NAN, Program
 from lite._transforms.jit.view import GraphView
 
 _VERSION, _WITH_STATE = 1, 2
-_MOST = 1 << 24  # bytes of a contract
-_SIZES = 1 << 28  # elements of an array of the state
+_MOST, _SIZES = 1 << 24, 1 << 28  # bytes of a contract, elements of an array of the state
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
-
-
 _DYNAMIC = (
     "A size of the batch may change where it was not 0 or 1 in the example, and another than that of other "
     "arguments, or where dynamic_axes of lite.jit names it"
@@ -90,14 +88,13 @@ class Lowered:
             TypeError: an argument or result is of a class that the file has no word for.
             NotImplementedError: the next call would be another graph.
         """
-        target = Path(path)
-        runner, state = self._runner, {}
+        target, runner, state = Path(path), self._runner, {}
         if self._held is not None:
             try:
                 state["state"], arrays = self._held()
             except NotImplementedError as error:
                 raise NotImplementedError(f"{self._title} {error}") from None
-        content = runner.model(frozen=True)
+        content, beside = runner.model(frozen=True), Path(f"{target}.json")
         contract = {
             "version": _WITH_STATE if state else _VERSION,
             "digest": hashlib.sha256(content).hexdigest(),
@@ -110,10 +107,13 @@ class Lowered:
             **state,
             **_plan(runner, 3 if state else None),  # without the last of the results, which is for objects
         }
-        text = json.dumps(contract, indent=1)
+        contracts = [contract]
+        with suppress(OSError, RecursionError, *_DAMAGE):  # a kill between two files leaves what is there
+            contracts = [{**contract, "former": _contract_of(target.read_bytes(), beside)}, contract]
         if state:
             save_as(arrays, f"{target}.npz", {})
-        for file, data in ((target, content), (target.with_name(f"{target.name}.json"), text.encode())):
+        first, *last = ((beside, json.dumps(one, indent=1).encode()) for one in contracts)
+        for file, data in (first, (target, content), *last):
             with new_file(str(file)) as out:
                 out.write(data)
         return target
@@ -318,7 +318,7 @@ def load_step(
     if beside.stat().st_size > _MOST:
         raise ValueError(f"{beside} is no contract of a step: it has more than {_MOST} bytes.")
     try:
-        contract = json.loads(beside.read_text(encoding="utf-8"))
+        contract = _contract_of(content, beside)
         if "format" in contract:
             raise ValueError("it is a module's, which lite.models.OnnxModule opens")
         if contract["version"] not in (_VERSION, _WITH_STATE):
@@ -363,6 +363,13 @@ def load_step(
 
 
 # -- the contract ----------------------------------------------------------------------------------------
+
+
+def _contract_of(content: bytes, beside: Path) -> dict[str, Any]:
+    """The contract in a file: of those of a save that was cut short, the one of the graph that is there."""
+    contract = json.loads(beside.read_text(encoding="utf-8"))
+    former = contract.pop("former", None) or contract
+    return contract if contract.get("digest") == hashlib.sha256(content).hexdigest() else former
 
 
 def _plan(runner: Runner, count: int | None) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from helpers.compared import assert_same
 
 import lite
 from lite import TensorDict, nn, optim
+from lite._files import commit
 from lite.models import OnnxModule
 
 NET = nn.MLP(3, 2, num_cells=[8], activation_class=nn.Tanh)
@@ -271,6 +272,32 @@ def test_hostile_contracts_are_refused(file: Path, tmp_path: Path) -> None:
         text = change if isinstance(change, str) else json.dumps({**contract, **change})
         Path(f"{target}.json").write_text(text, encoding="utf-8")
         raises(ValueError, r"no contract of a step|contract of another graph", lambda: lite.load_step(target))
+
+
+def test_a_save_that_is_cut_short_leaves_the_old_step_or_the_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "step.onnx"
+    files = []
+    for factor in (2.0, 3.0):
+        lite.jit(lambda x, factor=factor: x * factor).lower(np.ones(2)).save(target)
+        files.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
+    assert "former" not in json.loads(files[1]["step.onnx.json"])  # the same bytes, whatever was there
+    replace = commit.replace
+    for stop, kept in enumerate((True, True, False)):
+        done: list[str] = []
+
+        def until(source: str, path: str, done: list[str] = done, stop: int = stop) -> None:
+            if len(done) == stop:
+                raise KeyboardInterrupt
+            done.append(path)
+            replace(source, path)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(commit, "replace", until)
+            with pytest.raises(KeyboardInterrupt):
+                lite.jit(lambda x, stop=stop: x * (10.0 + stop)).lower(np.ones(2)).save(target)
+        np.testing.assert_array_equal(lite.load_step(target)(np.ones(2)), 3.0 if kept else 10.0 + stop)
 
 
 def test_a_graph_without_its_contract(file: Path, tmp_path: Path) -> None:
