@@ -55,9 +55,9 @@ class SharedBlock:
     def reference(self, array: Array) -> None:
         """None, as other processes cannot open the memory by a path."""
 
-    def __del__(self) -> None:
+    def __del__(self, end: Any = os.close) -> None:  # the name `os` may be gone when Python ends
         if getattr(self, "_descriptor", -1) >= 0:
-            os.close(self._descriptor)
+            end(self._descriptor)
 
     def __reduce__(self) -> Any:
         _wait_at_exit()  # also here, as a forked process has blocks that it has not made

@@ -87,11 +87,11 @@ class WriterLock:
             folder = os.path.dirname(self._path)
             raise FileNotFoundError(f"{folder} was deleted; a new storage makes another one.")
 
-    def close(self) -> None:
-        """Unlock the file for other writers."""
+    def close(self, end: Any = os.close) -> None:
+        """Unlock the file for other writers; `end` as the name `os` may be gone when Python ends."""
         self.state = None
         if self._descriptor >= 0:
-            os.close(self._descriptor)
+            end(self._descriptor)
             self._descriptor = -1
 
     def __del__(self) -> None:

@@ -1,10 +1,13 @@
 import itertools
+from pathlib import Path
 
 import numpy as np
+import pytest
 from helpers.cases import raises
 
+from lite._files import blocks
 from lite.data.replay import ring_file
-from lite.data.replay.ring_file import RingFile
+from lite.data.replay.ring_file import RingFile, WriterLock
 
 
 def writer(folder, rows: int = 10) -> tuple[RingFile, np.ndarray]:
@@ -115,3 +118,15 @@ def test_tables(tmp_path) -> None:
     assert not ring_file.is_table(str(tmp_path))
     (tmp_path / "meta.json").write_text("{}")
     assert ring_file.is_table(str(tmp_path))
+
+
+def test_what_is_left_when_python_ends_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names of modules may be gone then, as in a frozen program."""
+    lock, block = WriterLock(str(tmp_path)), blocks.SharedBlock.new(8)
+    for module in (ring_file, blocks):
+        monkeypatch.setattr(module, "os", None)
+    lock.__del__()
+    block.__del__()
+    block._descriptor = -1
+    monkeypatch.undo()
+    WriterLock(str(tmp_path)).close()
