@@ -8,7 +8,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -196,15 +196,17 @@ def save(
                 for part in _parts(array):
                     file.write(part)
     content = model_bytes(traced, **about, tensors=tensors)
-    with new_file(str(path)) as file:
-        file.write(content)
     beside = contract_path(path)
+    with ExitStack() as at_the_end:
+        if contract is not None:  # complete before the graph takes its place
+            other = at_the_end.enter_context(new_file(str(beside)))
+            other.write(contract)
+            other.flush()
+        with new_file(str(path)) as file:
+            file.write(content)
     if contract is None:
         with suppress(FileNotFoundError):
             beside.unlink()
-    else:
-        with new_file(str(beside)) as file:
-            file.write(contract)
     _remove_others(path, data)
 
 

@@ -265,10 +265,11 @@ def write_peft(folder: Path, adapters: Iterable[Adapter], others: Iterable[str],
     for name, pair in pairs.items():
         for key, array in zip(matrices(name), (pair.a, pair.b), strict=True):
             arrays[_PREFIX + key.removeprefix(".")] = array
-    write_safetensors(str(folder / WEIGHTS), arrays, {"format": "pt"})
     content = json.dumps(_described(pairs, set(others)), indent=2).encode()
-    with new_file(str(folder / CONFIG)) as file:
+    with new_file(str(folder / CONFIG)) as file:  # both take their places at the end, or neither
         file.write(content)
+        file.flush()
+        write_safetensors(str(folder / WEIGHTS), arrays, {"format": "pt"})
 
 
 def _split(prefix: str, pair: LowRank, sizes: Iterable[int]) -> dict[str, LowRank]:

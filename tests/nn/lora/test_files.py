@@ -13,6 +13,7 @@ from helpers.onnx_nodes import model_of
 from lite import nn
 from lite._files.onnx import writer
 from lite._files.onnx.adapters import adapter_bytes
+from lite.nn._lora import files
 
 safetensors = pytest.importorskip("safetensors.numpy")
 KEY = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
@@ -20,6 +21,23 @@ KEY = "base_model.model.model.layers.0.self_attn.q_proj.lora_{}.weight"
 
 def fresh(**options: Any) -> Any:
     return nn.lora(nn.from_onnx(graph(), trainable=False), 8, 24, rng=1, **options)
+
+
+def test_files_of_two_adapters_are_not_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is full when one of the two is written leaves both as they were."""
+    adapted().save_adapter(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    waiting: list[int] = []
+
+    def full(*_: Any) -> None:
+        waiting.extend(path.stat().st_size for path in tmp_path.iterdir() if path.name not in before)
+        raise OSError
+
+    monkeypatch.setattr(files, "write_safetensors", full)
+    raises(OSError, "", lambda: fresh().save_adapter(tmp_path))
+    assert len(waiting) == 1  # the other file, complete before the first takes its place
+    assert waiting[0] > 100
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
 @each_case("name", ["mine.onnx_adapter", "folder", "folder/adapter_model.safetensors"])
