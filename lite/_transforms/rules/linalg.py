@@ -120,11 +120,11 @@ def _grad_solve(a: Array, b: Any) -> Array:
     return with_node(value, (a, by_matrix), (b, by_right))
 
 
-def _eliminated(graph: Graph, a: Any, b: Any) -> tuple[Any, Any]:
+def _eliminated(graph: Graph, a: Any, b: Any = None) -> tuple[Any, Any]:
     """`solve(a, b)` for matrices, and the pivots, whose product is the determinant.
 
     Gauss and Jordan's elimination with the largest pivot of each column, one column after the other. Of a
-    matrix without inverse it gives numbers that are not finite, where NumPy raises.
+    matrix without inverse it gives numbers that are not finite, where NumPy raises; without `b`, pivots of 0.
     """
     size = a.shape[-1]
     if graph.size(size) is not None or size != a.shape[-2]:
@@ -137,11 +137,12 @@ def _eliminated(graph: Graph, a: Any, b: Any) -> tuple[Any, Any]:
         order = np.where(rows == k, best, np.where(rows == best, k, rows))
         whole = np.take_along_axis(whole, order[..., None], -2)
         pivot = whole[..., k, :][..., k]
-        row = (whole[..., k, :] / pivot[..., None])[..., None, :]
+        divisor = pivot if b is not None else np.where(pivot == 0, 1.0, pivot)  # the column is 0, too
+        row = (whole[..., k, :] / divisor[..., None])[..., None, :]
         whole = np.where((rows == k)[:, None], row, whole - whole[..., k][..., None] * row)
         return [whole], [np.where(best[..., 0] == k, pivot, -pivot)]
 
-    both: Any = np.concatenate([a, b], -1)
+    both: Any = a if b is None else np.concatenate([a, b], -1)
     (whole,), (pivots,) = scan(graph, step, [both], [graph.constant(rows)])
     return whole[..., size:], pivots
 
@@ -175,13 +176,13 @@ def _onnx_inv(graph: Graph, a: Array) -> Any:
 @ONNX.rule(linalg.det)
 def _onnx_det(graph: Graph, a: Array) -> Any:
     (matrix,) = _matrices(graph, a)
-    return np.prod(_eliminated(graph, matrix, matrix[..., :0])[1], 0)
+    return np.prod(_eliminated(graph, matrix)[1], 0)
 
 
 @ONNX.rule(linalg.slogdet)
 def _onnx_slogdet(graph: Graph, a: Array) -> Any:
     (matrix,) = _matrices(graph, a)
-    pivots = _eliminated(graph, matrix, matrix[..., :0])[1]
+    pivots = _eliminated(graph, matrix)[1]
     kind: Any = type(linalg.slogdet(np.eye(1)))
     return kind(np.prod(np.sign(pivots), 0), np.sum(np.log(np.abs(pivots)), 0))
 

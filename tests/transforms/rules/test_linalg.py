@@ -81,6 +81,7 @@ def test_determinants_of_singular_matrices() -> None:
     ]
     np.testing.assert_allclose(grad_of(np.linalg.det, x), cofactors, atol=1e-12)
     np.testing.assert_array_equal(grad_of(np.linalg.det, np.zeros((3, 3))), np.zeros((3, 3)))
+    check_graph(lambda x: (np.linalg.det(x), *np.linalg.slogdet(x)), np.stack([x * 0, np.diag([1.0, 0, 2])]))
     curvature = lite.vmap(lite.hessian(np.linalg.det))(np.eye(2)[None] * 2)  # of equal singular values
     np.testing.assert_allclose(curvature.reshape(4, 4), np.fliplr(np.diag([1.0, -1, -1, 1])), atol=1e-15)
 
