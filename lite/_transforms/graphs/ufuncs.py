@@ -13,6 +13,7 @@ from lite._transforms.graphs.array import GraphArray, rules
 from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.indexing import get_index, has_arrays, scatter, set_index, without_masks
 from lite._transforms.graphs.operators import select, truth, unary
+from lite._transforms.graphs.scan import scan
 from lite._transforms.graphs.sizes import Quotient, Size
 from lite._transforms.registry import ONNX, NoRule, name_of, without_out
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
@@ -161,10 +162,29 @@ def _node(
         return arrays[0].copy()
     if graph.exact_integers and op in _COMPARING and result in (np.int64, np.uint32, np.uint64):
         return _compared(graph, op, [graph.cast(x, result) for x in arrays], result)
+    if graph.exact_integers and op == "Pow" and result.kind in "iu":
+        base, exponent = (graph.cast(x, result) for x in arrays)
+        return _power(graph, base, exponent, shape)
     if result.kind in "iu" and result not in _INTEGERS:
         wide = [graph.cast(x, np.int64) for x in arrays]
         return graph.cast(graph.emit(op, wide, shape, np.int64), result)
     return unary(graph, op, arrays[0], result) if len(arrays) == 1 else graph.emit(op, arrays, shape, result)
+
+
+def _power(graph: Graph, base: GraphArray, exponent: Any, shape: Shape) -> Any:
+    """Of integers, by squares: onnxruntime computes it in float64, which has not all of them."""
+    known, dtype = graph.constants.get(exponent.name), base.dtype
+    if known is not None and (known < 0).any():
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    bits = 8 * dtype.itemsize - 1 if known is None else int(known.max(initial=0)).bit_length()
+    masks = graph.constant(np.left_shift(1, np.arange(bits)).astype(dtype))
+
+    def step(state: Any, mask: Any) -> Any:
+        out, square = state
+        return [np.where((exponent & mask[0]) != 0, out * square, out), square * square], []
+
+    first = [graph.expand(x, shape) for x in (graph.constant(np.ones((), dtype)), base)]
+    return scan(graph, step, first, [masks])[0][0] if bits else first[0]
 
 
 def _compared(graph: Graph, op: str, arrays: list[Any], dtype: np.dtype[Any]) -> GraphArray:

@@ -76,6 +76,7 @@ def _grad_linspace(
     dtype: DtypeLike = None, axis: int = 0, *, device: Any = None,
 ) -> Any:  # fmt: skip
     parts = num - 1 if endpoint else num
+    start, stop = np.multiply(start, 1.0), np.multiply(stop, 1.0)  # differences of integers wrap around
     difference = np.subtract(stop, start)
     step = difference / parts if parts > 0 else difference * np.nan
     places = np.arange(num, dtype=step.dtype).reshape(-1, *[1] * np.ndim(step))

@@ -20,6 +20,7 @@ from lite._transforms.grad.tape import Vjp, holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import BOOL, Graph
 from lite._transforms.graphs.operators import select, truth
+from lite._transforms.graphs.scan import scan
 from lite._transforms.registry import (
     GRAD,
     NOT_GIVEN,
@@ -283,6 +284,15 @@ def _sum_of_int64(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> Gr
     return graph.cast(sums[0] * half + sums[1], x.dtype)
 
 
+def _product_of_integers(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> Any:
+    """One factor after the other: onnxruntime multiplies them in float64, too."""
+    rows = Rows(x.shape, axis)
+    factors: Any = np.moveaxis(rows.of(x), -1, 0)  # type: ignore[arg-type]
+    one = graph.expand(graph.constant(np.ones((), x.dtype)), factors.shape[1:])
+    (out,), _ = scan(graph, lambda state, row: ([state[0] * row[0]], []), [one], [factors])
+    return out.reshape(kept_shape(x.shape, axis)) if keepdims is True else out
+
+
 def _extreme_of_int64(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
     """By places: onnxruntime 1.31 compares the lower halves of int64 as signed where the upper ones agree."""
     axes, wide, sign = _axes(x, axis), graph.cast(x, np.int64), graph.constant(np.int64(-(2**63)))
@@ -349,6 +359,8 @@ def _onnx_reduction(
     exact = graph.exact_integers and given == x.dtype in (np.int64, np.uint32, np.uint64)
     if exact and function is np.sum:
         out = _sum_of_int64(graph, x, **along)
+    elif graph.exact_integers and function is np.prod and given != BOOL and x.dtype.kind in "iu":
+        out = _product_of_integers(graph, x, **along)
     elif exact and left_out is None and not (_is_given(initial) and _is_empty(x, axis)):
         out = _extreme_of_int64(graph, "Arg" + op.removeprefix("Reduce"), x, **along)
     else:
@@ -383,11 +395,11 @@ def _onnx_mean(
     where: Any = True,
 ) -> Array | GraphArray:  # fmt: skip
     x = graph.operand(a)
-    if where is not True and where is not NOT_GIVEN:
-        chosen = graph.cast(graph.expand(graph.operand(where), x.shape), x.dtype)
-        total = np.sum(x, axis, dtype, keepdims=keepdims, where=where)
-        return total / np.sum(chosen, axis, keepdims=keepdims)
     wanted = dtype if dtype is not None else x.dtype if x.dtype.kind == "f" else np.float64
+    if where is not True and where is not NOT_GIVEN:
+        chosen = graph.cast(graph.expand(graph.operand(where), x.shape), wanted)
+        total = np.sum(x, axis, wanted, keepdims=keepdims, where=where)
+        return total / np.sum(chosen, axis, keepdims=keepdims)
     count: Any = math.prod(x.shape[k] for k in _axes(x, axis))
     if graph.is_computed(count):  # there may be nothing, of which the operator gives 0
         return np.sum(x, axis, wanted, keepdims=keepdims) / graph.operand(count, wanted)
@@ -460,7 +472,7 @@ def _onnx_quantile(
     first, second = ordered[..., low], ordered[..., high]
     found = np.where(weight == 0, first, first + (second - first) * weight)
     found = np.where(np.isnan(ordered[..., -1:]), np.nan, found)  # NaN is sorted to the end
-    found = found.astype(function(np.zeros(1, x.dtype), q).dtype)
+    found = found.astype(function(np.zeros(1, x.dtype), q, method=method).dtype)
     shape = kept_shape(x.shape, axis) if keepdims is True else rows.outer
     return np.moveaxis(found, -1, 0).reshape((*shares.shape, *shape))
 
@@ -533,7 +545,9 @@ def _average(
     if np.shape(weights) != np.shape(a):
         (place,) = normalize_axis_tuple(axis, ndim_of(a))
         weights = np.reshape(weights, (-1, *[1] * (ndim_of(a) - 1 - place)))
-    weights = np.broadcast_to(weights, np.shape(a))
+    a, weights = as_arrays((a, np.broadcast_to(weights, np.shape(a))))
+    if a.dtype.kind in "biu":  # their products would wrap around
+        weights = weights.astype(np.result_type(weights.dtype, np.float64))
     total = np.sum(weights, axis, keepdims=keepdims)
     mean = np.sum(a * weights, axis, keepdims=keepdims) / total
     return (mean, total) if returned else mean

@@ -257,7 +257,7 @@ def _derivative(f: Array, step: ArrayLike, axis: int, edge_order: int) -> Array:
         raise ValueError("Shape of array too small to calculate a numerical gradient.")
     f = np.moveaxis(f, axis, -1)
     if ndim_of(step):
-        steps = np.diff(step)
+        steps = np.diff(np.multiply(step, 1.0))  # of integers, too
     else:
         steps = np.broadcast_to(step, f.shape[-1] - 1)
     lines = np.diff(f) / steps

@@ -369,10 +369,17 @@ def _choose(a: ArrayLike, choices: Array, mode: str = "raise") -> Array:
     return np.take_along_axis(choices, indices[None], 0)[0]
 
 
+def _whole(indices: ArrayLike) -> Array:
+    found = as_array(indices)
+    if found.dtype.kind not in "iu":
+        raise TypeError("only int indices permitted")
+    return found.astype(np.int64)
+
+
 @formula(np.unravel_index)
 def _unravel_index(indices: ArrayLike, shape: Any, order: str = "C") -> tuple[Any, ...]:
     sizes = tuple(shape) if isinstance(shape, Sequence) else (shape,)
-    rest, found = as_array(indices), []
+    rest, found = _whole(indices), []
     for size in reversed(sizes) if order == "C" else sizes:
         found.append(rest % size)
         rest = rest // size
@@ -382,7 +389,7 @@ def _unravel_index(indices: ArrayLike, shape: Any, order: str = "C") -> tuple[An
 @formula(np.ravel_multi_index)
 def _ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: str = "C") -> Any:
     modes = (mode,) * len(dims) if isinstance(mode, str) else mode
-    axes = list(zip(as_arrays(multi_index), dims, modes, strict=True))
+    axes = list(zip(map(_whole, multi_index), dims, modes, strict=True))
     number: Any = 0
     step = 1
     for indices, size, how in reversed(axes) if order == "C" else axes:

@@ -312,11 +312,12 @@ def test_reductions_of_nothing() -> None:
         raises(ValueError, "zero-size array", found, np.ones((0, 2)))
 
 
-def test_sums_of_64_bits_have_all_of_them() -> None:
-    for dtype in (np.int64, np.uint64):
-        x = np.random.default_rng(0).integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (5, 3), dtype)
-        for options in ({}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": 0, "initial": 2**60 + 1}):
-            function = functools.partial(np.sum, **options)
+def test_sums_and_products_of_64_bits_have_all_of_them() -> None:
+    for dtype in (np.int64, np.uint64, np.int16):
+        x = np.random.default_rng(0).integers(np.iinfo(dtype).min, np.iinfo(dtype).max, (5, 3), dtype) | 1
+        options = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": 0, "initial": 2**14 + 1}]
+        calls = [functools.partial(f, **each) for f in (np.sum, np.prod) for each in options]
+        for function in (*calls, functools.partial(np.cumprod, axis=1)):
             np.testing.assert_array_equal(lite.jit(function, threads=1)(x), function(x), strict=True)
 
 
@@ -346,3 +347,10 @@ def test_small_integers_do_not_wrap_around() -> None:
     check_graph(lambda x: (np.linalg.norm(x), np.linalg.norm(x, 1, 1), np.gradient(x, axis=1)), x)
     check_graph(lambda x: (np.var(x > 5, where=x > 4), np.nanvar(x > 100)), x)
     check_graph(lambda x: np.var(x[:1], 1, where=x[:1] > 3), x)
+    check_graph(lambda x: (np.average(x, 1, weights=x + 1), np.average(x, 0, weights=x[:, 0])), x)
+    check_graph(lambda x: (np.linspace(x[:, 0], x[:, 1], 3), np.gradient(1.0 * x[0], x[0])), x)
+    check_graph(lambda x: np.ravel_multi_index((x, x), (256, 256)), x)
+    check_graph(lambda x: np.mean(x << 55, where=x > 5), x.astype(np.uint64))
+    lower = lite.jit(lambda x: np.quantile(x, 0.5, method="lower"), threads=1)(x)
+    assert lower == 7
+    assert lower.dtype == x.dtype

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from helpers.central_differences import Case
 from helpers.graphs import check as check_graph
 from helpers.graphs import numbers
@@ -114,6 +115,18 @@ def test_divisors_of_whole_numbers() -> None:
         np.testing.assert_array_equal(got, want, str(dtype))
         got = lite.jit(lambda a, x=x: [ufunc(a, n) for ufunc in of_two for n in x], threads=1)(x)
         np.testing.assert_array_equal(got, by_known, str(dtype))
+
+
+def test_powers_have_all_bits() -> None:
+    for dtype in (np.int8, np.int32, np.uint32, np.int64):
+        x = np.array([0, 1, 3, 7, 100], dtype)
+        a, b = np.meshgrid(x, x)
+        np.testing.assert_array_equal(lite.jit(np.power, threads=1)(a, b), a**b, strict=True)
+        for n in (b, np.zeros_like(x), 3 * x[:3, None]):
+            got = lite.jit(lambda a, n=n: np.power(a, n), threads=1)(x)
+            np.testing.assert_array_equal(got, np.power(x, n), strict=True)
+    with pytest.raises(ValueError, match="negative integer powers"):
+        lite.jit(lambda x: x ** np.array([2, 2, 2, 2, -1]), threads=1)(x)
 
 
 def test_integers_whose_upper_halves_agree() -> None:
