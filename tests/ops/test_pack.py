@@ -51,7 +51,7 @@ def test_other_batches() -> None:
 
 def test_the_order_of_a_layout() -> None:
     td = TensorDict({"b": np.arange(2), "a": np.zeros(2, int)}, [2])
-    flat, layout = td.pack(layout=PackLayout(("b", "a"), ((), ())))
+    flat, layout = td.pack(layout=PackLayout(("b", "a"), ((), ()), 1))
     assert (flat.tolist(), layout.keys) == ([[0, 0], [1, 0]], ("b", "a"))
     assert td.pack()[1].keys == ("a", "b")
     raises(ValueError, "dim must be that of layout", td.pack, 0, layout=layout)

@@ -83,7 +83,7 @@ def test_stored_it_has_the_batch_size_and_the_given_one_stays_as_it_was() -> Non
         lambda td: lazy_stack([td, td], 1),
         lambda td: lazy_stack([td, td])[np.array([1, 0])],
         lambda td: pad_sequence([td, td[:2]]),
-        lambda td: np.stack([td, td]),
+        lambda td: np.stack([td]),
         lambda td: lazy_stack([td, td[:, :2]]),
     ],
 )

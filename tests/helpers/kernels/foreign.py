@@ -57,7 +57,8 @@ def dylib(
         text = name.encode() + b"\0"
         commands.append(struct.pack("<IIIIII", 0xC, 24 + len(text), 24, 0, 0, 0) + text)
     names, table = b"\0", b""
-    for name, flags, section in [(n, 0xF, 1) for n in shown] + [(n, 0x1, 0) for n in undefined]:
+    known = [("of_debuggers", 0x20, 0), *[(n, 0xF, 1) for n in shown]]
+    for name, flags, section in known + [(n, 0x1, 0) for n in undefined]:
         table += struct.pack("<IBBHQ", len(names), flags, section, 0, 0)
         names += name.encode() + b"\0"
     size = 32 + sum(map(len, commands)) + 24 * symbols

@@ -27,7 +27,7 @@ def test_numbers_above_and_whole_numbers() -> None:
 def test_shares_and_counts() -> None:
     rows = np.array([[0.5, 0.5], [0.5, 0.6], [1.5, -0.5], [1, 0], [np.nan, 1]])
     np.testing.assert_array_equal(support.Simplex().check(rows), [1, 0, 0, 1, 0])
-    shares = np.full(3, 0.333, np.float16)  # rounded: the sum is off by more than a millionth
+    shares = np.full((1, 3), 0.333, np.float16)  # rounded: the sum is off by more than a millionth
     assert abs(float(shares.sum()) - 1) > 1e-6
     assert support.Simplex().check(shares)
     counts = np.array([[2, 1], [3, 0], [4, -1], [1, 1], [2.5, 0.5]])
