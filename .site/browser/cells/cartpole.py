@@ -93,9 +93,10 @@ for number, rollout in enumerate(collector, 1):
         adam.zero_grad()
     lengths += rollout["next", "episode_reward"][rollout["next", "done"]].tolist()
     curve.append(np.mean(lengths[-30:]))
-    if number % 5 == 0:
+    ends = curve[-1] >= GOAL or number == 100
+    if ends or number % 5 == 0:
         print(f"{number * ENVS * STEPS} steps: poles stand for {curve[-1]:.0f}")
-    if curve[-1] >= GOAL or number == 100:
+    if ends:
         break
 
 drawing = Drawing(620, 200, "how long poles stand, the mean of the last 30 episodes")
