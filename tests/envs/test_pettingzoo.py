@@ -34,7 +34,7 @@ def stepped(env: Any, td: Any, **actions: Any) -> Any:
 
 def test_agents_are_grouped_by_name_and_die_one_by_one() -> None:
     env = PettingZooWrapper(Dying(), use_mask=True, done_on_any=False, return_state=True)
-    assert env.group_map == {"cat": ["cat_0", "cat_1", "cat_2"], "dog": ["dog"]}
+    assert env.group_map == {"cat": ["cat_0", "cat_1", "cat_2"], "old_dog": ["old_dog"]}
     td = env.reset()
     assert env.observation_spec["cat", "mask"] == Categorical(2, (3,), dtype=np.bool_)
     assert env.observation_spec["cat", "action_mask"] == Categorical(2, (3, 3), dtype=np.bool_)
@@ -44,32 +44,32 @@ def test_agents_are_grouped_by_name_and_die_one_by_one() -> None:
     assert not td["cat", "done"].any()
     assert "reward" not in td["cat"]
     np.testing.assert_array_equal(td["state"], [0, 4])
-    first = stepped(env, td, cat=[2, 1, 2], dog=[0])
+    first = stepped(env, td, cat=[2, 1, 2], old_dog=[0])
     np.testing.assert_array_equal(first["cat", "reward"], np.float32([[2], [1], [2]]))
     np.testing.assert_array_equal(first["cat", "info", "age"], np.float32([1, 1, 1]))
     np.testing.assert_array_equal(first["cat", "info", "pair"], np.float32([[1, 2]] * 3))
-    second = stepped(env, env.step_mdp(td), cat=[2, 1, 2], dog=[0])  # cat_0 dies
+    second = stepped(env, env.step_mdp(td), cat=[2, 1, 2], old_dog=[0])  # cat_0 dies
     np.testing.assert_array_equal(second["cat", "terminated"], [[True], [False], [False]])
     np.testing.assert_array_equal(second["cat", "mask"], [False, True, True])
     np.testing.assert_array_equal(second["cat", "reward"], np.float32([[2], [1], [2]]))
     # Who died may do anything, as nothing that it does is read.
     np.testing.assert_array_equal(second["cat", "action_mask"], [[1, 1, 1], [1, 0, 1], [1, 1, 0]])
-    third = stepped(env, TensorDict(cat=TensorDict(batch_size=3), dog=TensorDict(batch_size=1)),
-                    cat=[0, 1, 2], dog=[1])  # fmt: skip
+    third = stepped(env, TensorDict(cat=TensorDict(batch_size=3), old_dog=TensorDict(batch_size=1)),
+                    cat=[0, 1, 2], old_dog=[1])  # fmt: skip
     np.testing.assert_array_equal(third["cat", "observation", "here"], [[0, 0], [2, 3], [3, 3]])
     np.testing.assert_array_equal(third["cat", "reward"], np.float32([[0], [1], [2]]))
     for flag in ("done", "terminated", "truncated"):
         np.testing.assert_array_equal(third["cat", flag][0], [True])
-    assert third["dog", "terminated"].item()
+    assert third["old_dog", "terminated"].item()
     assert not third["done"].item()
-    last = stepped(env, TensorDict(cat=TensorDict(batch_size=3), dog=TensorDict(batch_size=1)),
-                   cat=[0, 1, 2], dog=[1])  # fmt: skip
+    last = stepped(env, TensorDict(cat=TensorDict(batch_size=3), old_dog=TensorDict(batch_size=1)),
+                   cat=[0, 1, 2], old_dog=[1])  # fmt: skip
     np.testing.assert_array_equal(last["cat", "truncated"], [[True]] * 3)
     assert last["done"].item()
     assert last["truncated"].item()
     assert not last["terminated"].item()
     np.testing.assert_array_equal(last["state"], [4, 0])
-    assert list(env._env.given[0]) == ["cat_0", "cat_1", "cat_2", "dog"]
+    assert list(env._env.given[0]) == ["cat_0", "cat_1", "cat_2", "old_dog"]
 
 
 @each_case("mask", ["observation", "info"])
@@ -148,7 +148,7 @@ def test_actions_and_observations_are_encoded() -> None:
     given = inner.given[-1]
     np.testing.assert_array_equal([given[name]["n"] for name in NAMES], [2, 0, 1, 2])
     np.testing.assert_array_equal(given["cat_1"]["u"], td["agents", "action", "u"][2])
-    np.testing.assert_array_equal(given["dog"]["pair"], td["agents", "action", "pair"][1].argmax(-1))
+    np.testing.assert_array_equal(given["old_dog"]["pair"], td["agents", "action", "pair"][1].argmax(-1))
 
 
 @each_case(

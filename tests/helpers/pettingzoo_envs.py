@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Space
 
-NAMES = ["cat_0", "dog", "cat_1", "cat_2"]
+NAMES = ["cat_0", "old_dog", "cat_1", "cat_2"]
 
 
 class Dying:

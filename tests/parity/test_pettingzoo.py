@@ -22,7 +22,7 @@ OBSERVED = Dict(
     x=Box(0, 1, (2, 2)), k=Discrete(3), bits=MultiBinary(2), n=Box(0, 1, ()), deep=Dict(v=Box(-1, 1, (1,)))
 )
 ACTED = Dict(u=Box(-1, 1, (2,)), k=Discrete(3))
-GROUPS = {"x": ["cat_2", "dog"], "y": ["cat_1", "cat_0"]}
+GROUPS = {"x": ["cat_2", "old_dog"], "y": ["cat_1", "cat_0"]}
 
 
 @pytest.fixture(autouse=True)
