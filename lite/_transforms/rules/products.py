@@ -288,6 +288,8 @@ def _onnx_einsum(graph: Graph, *operands: Any, optimize: Any = False, **kwargs: 
             arrays[i] = graph.operand(np.squeeze(x, tuple(ones)))
             terms[i] = "".join(name for at, name in enumerate(term) if at not in ones)
     shape = [sizes[name] for name in output]
+    if math.prod(sizes.values()) < 1:  # onnxruntime 1.31 divides by a size, which ends the process
+        return graph.expand(graph.constant(np.zeros((), dtype)), shape).copy()
     return graph.emit("Einsum", arrays, shape, dtype, equation=f"{','.join(terms)}->{output}")
 
 

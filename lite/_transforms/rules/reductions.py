@@ -286,6 +286,8 @@ def _sum_of_int64(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> Gr
 
 def _product_of_integers(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> Any:
     """One factor after the other: onnxruntime multiplies them in float64, too."""
+    if _is_empty(x, axis):  # which Scan does not take
+        return _reduce(graph, "ReduceProd", x, axis, keepdims)
     rows = Rows(x.shape, axis)
     factors: Any = np.moveaxis(rows.of(x), -1, 0)  # type: ignore[arg-type]
     one = graph.expand(graph.constant(np.ones((), x.dtype)), factors.shape[1:])
@@ -359,7 +361,7 @@ def _onnx_reduction(
     exact = graph.exact_integers and given == x.dtype in (np.int64, np.uint32, np.uint64)
     if exact and function is np.sum:
         out = _sum_of_int64(graph, x, **along)
-    elif graph.exact_integers and function is np.prod and given != BOOL and x.dtype.kind in "iu":
+    elif graph.exact_integers and op == "ReduceProd" and given != BOOL and x.dtype.kind in "iu":
         out = _product_of_integers(graph, x, **along)
     elif exact and left_out is None and not (_is_given(initial) and _is_empty(x, axis)):
         out = _extreme_of_int64(graph, "Arg" + op.removeprefix("Reduce"), x, **along)

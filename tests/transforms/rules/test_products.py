@@ -158,6 +158,9 @@ def test_einsum() -> None:
             lambda x, y, equation=equation: np.einsum(equation, x, y), numbers(5, 3), numbers(5, 3, seed=1)
         )
     check_graph(lambda x: np.floor(np.einsum("ij,ij->ij", x[:, :1], x)), numbers(5, 3))
+    for shape in ((0, 3), (3, 0)):  # which end the process where onnxruntime multiplies them
+        x, product = np.ones(shape), lambda x: np.einsum("ij,kj->ik", x, x)
+        np.testing.assert_array_equal(lite.jit(product)(x), product(x), strict=True)
 
 
 def test_tensordot() -> None:

@@ -318,7 +318,8 @@ def test_sums_and_products_of_64_bits_have_all_of_them() -> None:
         options = [{}, {"axis": 0}, {"axis": -1, "keepdims": True}, {"axis": 0, "initial": 2**14 + 1}]
         calls = [functools.partial(f, **each) for f in (np.sum, np.prod) for each in options]
         for function in (*calls, functools.partial(np.cumprod, axis=1)):
-            np.testing.assert_array_equal(lite.jit(function, threads=1)(x), function(x), strict=True)
+            for y in (x, x[:0]):
+                np.testing.assert_array_equal(lite.jit(function, threads=1)(y), function(y), strict=True)
 
 
 def test_nan_is_the_largest_and_the_smallest() -> None:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from helpers.compared import assert_same
 
+import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._transforms.registry import FORMULAS, NOT_GIVEN, name_of
 
 _RNG = np.random.default_rng(0)
@@ -79,7 +80,7 @@ _CALLS: dict[Any, list[tuple[Any, ...]]] = {
     np.hsplit: [(_A, 2)],
     np.vsplit: [(_A, 3)],
     np.dsplit: [(_A[None], [1, 3])],
-    np.meshgrid: [(_V, _W)],
+    np.meshgrid: [(_V, _W), (_V,)],
     np.inner: [(_A, _B), (_V, _V), (2.0, _A)],
     np.vdot: [(_A, _B)],
     np.outer: [(_V, _W)],
