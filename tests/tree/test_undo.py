@@ -61,8 +61,9 @@ def test_a_locked_source_gets_values_in_its_arrays(name):
     td, before = source().lock_(), source()
     array = td["a"]
     with OPERATIONS[name](td) as form:
+        locked = form.is_locked
         form.apply_(lambda x: x * 2)
-    assert td.is_locked
+    assert (td.is_locked, form.is_locked) == (True, locked)
     assert td["a"] is array
     np.testing.assert_array_equal(td["a"], before["a"] * 2)
 
