@@ -205,11 +205,8 @@ FUNCTIONS = (
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.__name__)
 def test_along_axes(function) -> None:
     options = [{}] if function is np.ptp else [{}, {"keepdims": True}]
-    check_graph(
-        lambda x: [function(x, axis=axis, **given) for axis in AXES for given in options],
-        numbers(5, 3, 4),
-        rtol=1e-4,
-    )
+    every = [(axis, given) for axis in AXES for given in options]
+    check_graph(lambda x: [function(x, axis=axis, **o) for axis, o in every], numbers(5, 3, 4), rtol=1e-4)
 
 
 def test_dtypes() -> None:
@@ -236,19 +233,10 @@ def test_positions() -> None:
 
 
 def test_norms() -> None:
-    orders = (None, 1, 2, 3, np.inf, -np.inf, 0)
-    check_graph(
-        lambda x: [np.linalg.norm(x, order, axis=-1, keepdims=True) for order in orders], numbers(5, 3)
-    )
-    check_graph(
-        lambda x: (
-            np.linalg.norm(x),
-            np.linalg.norm(x, axis=(0, 1)),
-            np.linalg.norm(x[0], 3),
-            np.linalg.vector_norm(x, axis=-1),
-        ),
-        numbers(5, 3),
-    )
+    x, orders = numbers(5, 3), (None, 1, 2, 3, np.inf, -np.inf, 0)
+    check_graph(lambda x: [np.linalg.norm(x, order, axis=-1, keepdims=True) for order in orders], x)
+    check_graph(lambda x: (np.linalg.norm(x), np.linalg.norm(x, axis=(0, 1)), np.linalg.norm(x[0], 3)), x)
+    check_graph(lambda x: np.linalg.vector_norm(x, axis=-1), x)
 
 
 def test_without_nan_and_weighted() -> None:
