@@ -187,9 +187,10 @@ class KLComputation(TensorDictModuleBase):
         if found[0] is None or found[1] is None:
             raise ValueError(f"Log-probs not found. Expected keys: {keys[0]}, {keys[1]}")
         penalties = _differences(*(rows_of(value, ndim) for value in found))
+        length = np.shape(found[0])[ndim:] if not penalties else ()
         value = td.get("reward", None, as_list=True) if self.add_to_reward else None
         if value is None:
-            return _put(td, self.kl_key, penalties)
+            return _put(td, self.kl_key, penalties, length)
         rewards = rows_of(value, ndim)
         # those of responses, as `LLMCollector` gives them: each token has its response's
         rewards = [reward[..., None] if reward.shape == (1,) else reward for reward in rewards]
@@ -203,7 +204,7 @@ class KLComputation(TensorDictModuleBase):
             reward - self.coeff * penalty[..., None]
             for reward, penalty in zip(rewards, penalties, strict=True)
         ]
-        return _put(_put(td, self.kl_key, penalties), "reward", rewards)
+        return _put(_put(td, self.kl_key, penalties, length), "reward", rewards, (*length, 1))
 
 
 class RetrieveKL(TensorDictSequential):
@@ -331,11 +332,14 @@ def _at_next(td: Any, change: Callable[[Any], Any]) -> Any:
     return change(td) if next_td is None else td.set("next", change(next_td))
 
 
-def _put(td: Any, key: NestedKey, rows: Rows) -> Any:
-    """Write one array per batch element; rows of different lengths make a lazy stack of what holds them."""
+def _put(td: Any, key: NestedKey, rows: Rows, length: tuple[int, ...] = (0,)) -> Any:
+    """Write one array per batch element; rows of different lengths make a lazy stack of what holds them.
+
+    `length` is the shape of a row where there are no rows.
+    """
     shape = tuple(td.batch_size)
     if len({row.shape for row in rows}) <= 1:
-        joined = np.stack(rows) if rows else np.zeros((0, 0), np.float32)
+        joined = np.stack(rows) if rows else np.zeros((0, *length), np.float32)
         return td.set(key, joined.reshape(*shape, *joined.shape[1:]))
     *above, name = (key,) if isinstance(key, str) else key
     if above and td.get(tuple(above), None) is None and name == "full":

@@ -162,6 +162,8 @@ def test_kl_of_dense_rows(shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(out["kl_penalty"], [[1, 0], [-2, 1]])
     np.testing.assert_array_equal(out["reward"], [[[0.5], [1]], [[2], [0.5]]])
     assert out["reward"].dtype == out["kl_penalty"].dtype == np.float32
+    none = models.KLComputation()(td[:0].copy())
+    assert (none["kl_penalty"].shape, none["reward"].shape) == ((0, 2), (0, 2, 1))
 
 
 def test_kl_of_ragged_rows() -> None:
