@@ -102,6 +102,9 @@ class Background(ABC):
     def shutdown(self, timeout: float | None = None) -> None:
         """Close what collects."""
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_thread": None}  # a pickle begins none
+
     def start(self) -> None:
         """Collect into the replay buffer from now on, in a thread, until `async_shutdown` or the end.
 

@@ -61,6 +61,13 @@ class Prompts:
         self._ahead: list[Any] = []  # taken from it, to be given again
         self._items = self._endless()
 
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"_items": None}  # a generator, which `__setstate__` makes again
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._items = self._endless(self._read)
+
     def take(self, count: int) -> list[Prompt]:
         """The next prompts, fewer where they end.
 

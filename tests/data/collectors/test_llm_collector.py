@@ -1,6 +1,7 @@
 """Responses to prompts with their rewards, from a policy of a few lines."""
 
 import itertools
+import pickle
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -174,6 +175,7 @@ def test_it_goes_on_where_it_stopped(prompts: Any) -> None:
     second = make(given(), **options)
     second.load_state_dict(state)
     assert drawn([*before, *second]) == drawn(whole)
+    assert drawn([*before, *pickle.loads(pickle.dumps(first))]) == drawn(whole)
     raises(KeyError, "turns", lambda: second.load_state_dict({"prompts": 1}))
 
 
@@ -211,6 +213,9 @@ def test_a_replay_buffer_is_filled_in_place_of_yielding() -> None:
     assert list(collector) == [None, None]
     assert [batch.batch_size for batch in buffer.batches] == [(4,), (4,)]
     assert drawn(buffer.batches) == drawn(make(repeats=2, seed=0))
+    collector.start()
+    collector.async_shutdown()
+    assert not pickle.loads(pickle.dumps(collector)).is_running()
 
 
 def test_a_thread_fills_the_buffer_until_the_end_or_a_failure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Prompts by number."""
 
 import json
+import pickle
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,7 @@ def test_seeking(file: Path) -> None:
         here.take(2)
         here.seek(5)
         assert values(here, 4) == values(there, 4)
+        assert values(pickle.loads(pickle.dumps(here)), 4) == values(here, 4)
         here.seek(0)
         assert values(here, 1) == ["a"]
 
@@ -83,6 +85,7 @@ def test_what_is_given_back_comes_again() -> None:
         prompts = Prompts(given)
         prompts.give_back(prompts.take(2))
         assert prompts.position == 0
+        assert values(pickle.loads(pickle.dumps(prompts)), 3) == list("abc")
         assert values(prompts, 1) == ["a"]
         prompts.seek(1)
         assert values(prompts, 2) == ["b", "c"]
