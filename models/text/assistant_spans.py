@@ -25,7 +25,7 @@ class AssistantSpansError(ValueError):
 
 
 class _Piece(NamedTuple):
-    """A text of an assistant's content: of which turn, which of its parts (None: all of it)."""
+    """A text of a turn's content: of which turn, which of its parts (None: all of it)."""
 
     turn: int
     part: int | None
@@ -59,14 +59,22 @@ def assistant_spans(render: Render, text: str, turns: Turns) -> tuple[tuple[int,
     """
     finder = _Finder(render, text, turns)
     calling = [i for i, turn in enumerate(turns) if turn.get("tool_calls") and finder.writes_calls(i)]
-    pieces = [piece for piece in _pieces(turns) if piece.turn not in calling]
-    spans = finder.all_at_once({piece: piece.text for piece in pieces})
-    if spans is None:  # many a template trims
-        spans = finder.all_at_once({piece: piece.text.strip() for piece in pieces})
-    if spans is None:
-        spans = [finder.one_or_turn(piece) for piece in pieces]
+    said = [piece for piece in _pieces(turns) if turns[piece.turn].get("role") == "assistant"]
+    pieces = [piece for piece in said if piece.turn not in calling]
+    found = finder.all_at_once(pieces)
+    spans = [finder.one_or_turn(piece) for piece in pieces] if found is None else [*found.values()]
     spans += [finder.turn_with_calls(i) for i in calling]
     return tuple(sorted((start, end) for start, end in spans if start < end))
+
+
+def content_spans(render: Render, text: str, turns: Turns) -> dict[int, tuple[int, int]]:
+    """Where in a rendered conversation the contents that are texts stand, by the number of the turn.
+
+    Those that are not empty, from a rendering or two; none if the template writes one otherwise than it is.
+    """
+    texts = [piece for piece in _pieces(turns) if piece.part is None]
+    found = _Finder(render, text, turns).all_at_once(texts) or {}
+    return {piece.turn: span for piece, span in found.items()}
 
 
 def around_content(render: Render, turns: Turns) -> tuple[str, str]:
@@ -86,9 +94,7 @@ def around_content(render: Render, turns: Turns) -> tuple[str, str]:
 def _pieces(turns: Turns) -> Iterator[_Piece]:
     for i, turn in enumerate(turns):
         content = turn.get("content")
-        if turn.get("role") != "assistant" or not content:
-            continue
-        if isinstance(content, str):
+        if isinstance(content, str) and content:
             yield _Piece(i, None, content)
         elif isinstance(content, (list, tuple)):
             for part, value in enumerate(content):
@@ -109,10 +115,16 @@ class _Finder:
         self.text = text
         self.turns = turns
 
-    def all_at_once(self, texts: Mapping[_Piece, str]) -> list[tuple[int, int]] | None:
-        """The spans of pieces from one rendering, None if the template does not write all as these texts."""
+    def all_at_once(self, pieces: Sequence[_Piece]) -> dict[_Piece, tuple[int, int]] | None:
+        """The spans of pieces from one rendering, None if the template does not write all as they are."""
+        found = self._all_as({piece: piece.text for piece in pieces})
+        if found is None:  # many a template trims
+            found = self._all_as({piece: piece.text.strip() for piece in pieces})
+        return found
+
+    def _all_as(self, texts: Mapping[_Piece, str]) -> dict[_Piece, tuple[int, int]] | None:
         if not texts:
-            return []
+            return {}
         base = _mark()
         said = [piece for piece, text in texts.items() if text]
         marks = {piece: f"{base}{2 * i}x{texts[piece]}{base}{2 * i + 1}x" for i, piece in enumerate(said)}
@@ -122,7 +134,7 @@ class _Finder:
         if sorted(found) != list(range(2 * len(said))) or "".join(between[::2]) != self.text:
             return None
         at = dict(zip(found, itertools.accumulate(map(len, between[::2])), strict=False))
-        return [(at[2 * i], at[2 * i + 1]) for i in range(len(said))]
+        return {piece: (at[2 * i], at[2 * i + 1]) for i, piece in enumerate(said)}
 
     def one(self, piece: _Piece) -> tuple[int, int]:
         """The span of one piece, of whose ends the template may leave something out."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import re
 import secrets
+import time
 import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -12,7 +13,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lite.models.text.assistant_spans import Render, Turns, around_content, assistant_spans
+from lite.models.text.assistant_spans import (
+    AssistantSpansError,
+    Render,
+    Turns,
+    around_content,
+    assistant_spans,
+    content_spans,
+)
 from lite.models.text.builtin_templates import (
     BUILT_IN,
     family_match,
@@ -23,6 +31,8 @@ from lite.models.text.builtin_templates import (
 from lite.models.text.parsers import parse_chat, without_spelled_calls
 from lite.models.text.template_rendering import Rendered, render_chat, warn_of_dropped
 
+MAX_SECONDS = 10.0  # of the thread's processor time, after which nothing is rendered again
+_processor_time = getattr(time, "thread_time", time.process_time)  # a browser has but the other
 PLACEHOLDER_ROLE = "<none>"
 """Role of the turns that fill up rows of fewer turns; they are never rendered."""
 
@@ -78,13 +88,25 @@ def render_messages(
     def text_of(turns: Turns, **changes: Any) -> str:
         return render(turns, **changes).text
 
+    def in_time(turns: Turns, **changes: Any) -> str:
+        if _processor_time() > deadline:
+            raise TimeoutError
+        return text_of(turns, **changes)
+
+    deadline = _processor_time() + MAX_SECONDS
     text, found, *_ = render(turns)
     controls = () if specials is None else _controls(text_of, text, turns, specials)
     if not spans:
         return Rendered(text, found, controls=controls)
-    if not found and not has_generation_block(source):
-        found = assistant_spans(text_of, text, turns)
-    return Rendered(text, found, _written_turns(text_of, text, found, turns), controls)
+    try:
+        if not found and not has_generation_block(source):
+            found = assistant_spans(in_time, text, turns)
+        return Rendered(text, found, _written_turns(in_time, text, found, turns), controls)
+    except TimeoutError:
+        raise AssistantSpansError(
+            f"cannot tell what the assistant wrote: rendering the {len(turns)} messages again and again takes"
+            f" more than {MAX_SECONDS:g} s"
+        ) from None
 
 
 def _controls(
@@ -131,37 +153,91 @@ def _controls(
     return tuple(out)
 
 
+class _Frame(NamedTuple):
+    """What a template writes around an assistant's turn: places in the text, None of what is not there.
+
+    Attributes:
+        first: where the turns before it end.
+        opened: where the generation prompt behind these does.
+        before: where what it writes up to a content does.
+        tail: what it writes behind a content.
+    """
+
+    first: int
+    opened: int | None
+    before: int | None
+    tail: str
+
+    def moved(self, by: int) -> _Frame:
+        opened, before = (None if at is None else at + by for at in (self.opened, self.before))
+        return _Frame(self.first + by, opened, before, self.tail)
+
+
+def _frame(render: Render, text: str, before: Turns) -> _Frame | None:
+    """The frame of the turn that follows some, by three renderings; None if the text has these otherwise."""
+    try:
+        opened, closed = (
+            render(before, add_generation_prompt=prompt, continue_final_message=False)
+            for prompt in (True, False)
+        )
+        lead, tail = around_content(render, before)
+    except ValueError:  # the template refuses to begin or to end there
+        return None
+    places = (len(part) if text.startswith(part) else None for part in (opened, lead))
+    return _Frame(len(closed), *places, tail) if text.startswith(closed) else None
+
+
+def _frames(render: Render, text: str, turns: Turns) -> dict[int, _Frame | None]:
+    """The frames of assistants' turns, by number; those alike are rendered once.
+
+    Alike is what follows the content of a turn by the same text, where the turns since the last user are of
+    the same roles and have the same fields, by which templates leave out thoughts.
+    """
+    found: dict[int, _Frame | None] = {}
+    known: dict[Any, _Frame] = {}
+    places = content_spans(render, text, turns)
+    traits = [(turn.get("role"), *sorted(name for name, value in turn.items() if value)) for turn in turns]
+    asked = 0
+    for i, turn in enumerate(turns):
+        if turn.get("role") == "user":
+            asked = i
+        if turn.get("role") != "assistant":
+            continue
+        if i not in places or i - 1 not in places:
+            found[i] = _frame(render, text, turns[:i])
+            continue
+        (_, start), (content, _) = places[i - 1], places[i]
+        kind = text[start:content], traits[i - 1], traits[i], frozenset(traits[asked:i])
+        if kind in known:
+            found[i] = known[kind].moved(content)
+            continue
+        frame = found[i] = _frame(render, text, turns[:i])
+        if frame and start <= frame.first <= max(frame.opened or 0, frame.before or 0) <= content:
+            known[kind] = frame.moved(-content)
+    return found
+
+
 def _written_turns(
     render: Render, text: str, spans: Sequence[tuple[int, int]], turns: Turns
 ) -> tuple[tuple[int, int, int, bool], ...]:
     """`Rendered.turns`, without those that the template writes otherwise than where it asks for them."""
-    found = []
-    assistants = [i for i, turn in enumerate(turns) if turn.get("role") == "assistant"]
-    for i in assistants:
-        turn = turns[i]
-        try:
-            opened, closed = (
-                render(turns[:i], add_generation_prompt=prompt, continue_final_message=False)
-                for prompt in (True, False)
-            )
-            before, tail = around_content(render, turns[:i])
-        except ValueError:  # the template refuses to begin or to end there
-            continue
-        if text.startswith(closed):
-            found.append((i, len(closed), opened, before, tail, turn.get("is_complete") is not False))
+    frames = _frames(render, text, turns)
+    found = [(i, frame) for i, frame in frames.items() if frame is not None]
     out = []
-    for at, (i, first, opened, before, tail, complete) in enumerate(found):
-        following, stop = found[at + 1][:2] if at + 1 < len(found) else (None, len(text) + 1)
-        own = [span for span in spans if first <= span[0] < stop]
-        if following != next((k for k in assistants if k > i), None):  # that one's place is not known
-            own = _up_to(tail, text, len(opened) if text.startswith(opened) else first, own)
-        begin = own[0][0] if own else len(before)
-        if text.startswith(opened):
-            begin = len(opened)
-        elif not own and not text.startswith(before):
+    for at, (i, frame) in enumerate(found):
+        later = found[at + 1] if at + 1 < len(found) else None
+        stop = len(text) + 1 if later is None else later[1].first
+        own = [span for span in spans if frame.first <= span[0] < stop]
+        if (later and later[0]) != next((k for k in frames if k > i), None):  # that one's place is not known
+            own = _up_to(frame.tail, text, frame.first if frame.opened is None else frame.opened, own)
+        begin = own[0][0] if own else frame.before
+        if frame.opened is not None:
+            begin = frame.opened
+        if begin is None:
             continue
-        end = own[-1][1] if own else len(before) if text.startswith(before) else begin
+        end = own[-1][1] if own else begin if frame.before is None else frame.before
         # a block may hold what ends the turn
+        tail, complete = frame.tail, turns[i].get("is_complete") is not False
         inside = (k for k in range(len(tail), 0, -1) if text[:end].endswith(tail[:k], begin))
         end -= next((k for k in inside if text.startswith(tail, end - k)), 0)
         if text.startswith(tail, end):

@@ -1,9 +1,11 @@
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from lite.models.text import chat as module
 from lite.models.text.builtin_templates import BUILT_IN, add_chat_template
 from lite.models.text.chat import (
     blanks_around_content,
@@ -12,6 +14,7 @@ from lite.models.text.chat import (
     parser_name,
     render_messages,
 )
+from lite.models.text.template_rendering import render_chat
 from lite.models.text.tokenizer import Tokenizer
 
 Make = Callable[..., Tokenizer]
@@ -103,3 +106,60 @@ def test_nothing_to_encode_and_no_blanks_of_a_template_that_refuses(
 ) -> None:
     assert encode_chats([], tokenizer=byte_tokenizer()) == []
     assert blanks_around_content(chat_template="{{ raise_exception('no') }}") == ("", "")
+
+
+# Thoughts are left out once a user follows, as Qwen3's template does.
+THOUGHTS = (
+    "{% set ns = namespace(last=0) %}{% for m in messages %}{% if m.role == 'user' %}"
+    "{% set ns.last = loop.index0 %}{% endif %}{% endfor %}{% for m in messages %}{{ '<' + m.role + '>' }}"
+    "{% if m.role == 'assistant' and loop.index0 > ns.last %}"
+    "{{ '(' ~ m.reasoning_content | default('') ~ ')' }}{% endif %}"
+    "{{ m.content }}{% for c in m.tool_calls %}{{ '<call>' + c.name }}{% endfor %}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<assistant>' }}{% endif %}"
+)
+COUNTED = UNTAGGED.replace("m.role }}", "m.role ~ loop.index }}")
+
+
+def test_turns_alike_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the results of rendering each of them."""
+    call, thought = {"tool_calls": [{"name": "f", "arguments": {}}]}, {"reasoning_content": "hm"}
+    plain = [{"role": role, "content": "a b"} for _ in range(20) for role in ("user", "assistant")]
+    tool = {"role": "tool", "content": "4"}
+    calling = [
+        turn
+        for i in range(8)
+        for turn in (
+            {"role": "user", "content": "a"},
+            {"role": "assistant", "content": "c", **call, **(thought if i % 3 == 0 else {})},
+            *([tool] if i < 7 else []),
+            {"role": "assistant", "content": f"{i}", **(thought if i % 2 else {})},
+        )
+    ]
+    counts = []
+
+    def counted(*args: Any, **options: Any) -> Any:
+        counts[-1] += 1
+        return render_chat(*args, **options)
+
+    monkeypatch.setattr(module, "render_chat", counted)
+    for chat, most in ((plain, 9), (calling, 90)):
+        for source in (UNTAGGED, THOUGHTS, TRIM, COUNTED, *BUILT_IN.values()):
+            options = {"chat_template": source, "spans": True, "eos_token": "<eos>", "bos_token": "<bos>"}
+            counts.append(0)
+            found = render_messages(chat, **options)
+            assert counts[-1] <= most or source == COUNTED, source
+            with monkeypatch.context() as patch:
+                patch.setattr(module, "content_spans", lambda *args: {})
+                counts.append(0)
+                assert found == render_messages(chat, **options), source
+            assert counts[-1] > 45
+
+
+def test_what_renders_for_long_is_not_rendered_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_SECONDS", -1.0)
+    assert render_messages(CHAT, chat_template=UNTAGGED).text == "[user] a[assistant] a[user] é[assistant] zé"
+    for source in (UNTAGGED, BUILT_IN["qwen"]):
+        with pytest.raises(
+            ValueError, match="cannot tell what the assistant wrote: rendering the 4 messages"
+        ):
+            render_messages(CHAT, chat_template=source, spans=True)
