@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lite._arrays.types import is_symbolic
+from lite._arrays.types import is_array, is_symbolic
 from lite._files.onnx.model import MAX_NODES, Model, Operation, OperationGraph, Reference, in_order, reads_of
 from lite._files.onnx.reader import MAX_DEPTH
 from lite.nn._import.integers import array_of
@@ -107,10 +107,15 @@ def _run(steps: Iterable[Step], values: list[Any] | dict[int, Any]) -> None:
         if type(outputs) is int:
             values[outputs] = result if type(result) is ndarray else _array(result)
         else:
-            for number, value in zip(outputs, result, strict=False):  # type: ignore[arg-type]
+            for number, value in zip(outputs, _several(result), strict=False):
                 values[number] = value if type(value) is ndarray else _array(value)
         for number in step.done:
             values[number] = None
+
+
+def _several(result: Any) -> Any:
+    """The outputs of a node with several; a rule may give the first alone where nobody reads the others."""
+    return (result,) if is_array(result) else result
 
 
 def _array(value: Any) -> Any:
@@ -335,7 +340,9 @@ class Compiler:
             error.add_note(f"in the node {step.label}")
             raise
         numbers, values = (
-            (step.outputs, result) if isinstance(step.outputs, tuple) else ((step.outputs,), (result,))
+            (step.outputs, _several(result))
+            if isinstance(step.outputs, tuple)
+            else ((step.outputs,), (result,))
         )
         large = sum(x.nbytes for x in values if isinstance(x, np.ndarray) and x.size > MAX_FOLDED)
         if large and (memory is None or not memory.take(large)):

@@ -99,3 +99,13 @@ def test_values_are_let_go_after_their_last_use() -> None:
     nodes = [node("Neg", "x", "a"), node("Abs", "a", "b"), node("Neg", "b", "y")]
     steps = nn.from_onnx(model_of(nodes, {"x": X}, ["y"]))._source.program.steps
     assert [len(step.done) for step in steps] == [1, 1, 1]
+
+
+def test_outputs_that_nobody_reads_are_no_rows_of_the_first() -> None:
+    ones = np.ones(2, np.float32)
+    for op, given, expected in (("Dropout", "", [1, 2]), ("LayerNormalization", " w", [-1, 1])):
+        nodes = [node(op, f"a{given}", "b unread"), node("Mul", "b x", "y")]
+        for held in ({}, {"a": X}):
+            inputs = {"x": ones} if held else {"a": X, "x": ones}
+            net = nn.from_onnx(model_of(nodes, inputs, ["y"], {"w": ones, **held}), trainable=False)
+            np.testing.assert_allclose(net(**inputs), expected, atol=1e-4)
