@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,29 +23,34 @@ from lite.models.learning.output_layer import OutputLayer, find_output_layer
 from lite.models.learning.recorded import Recorded, Support, logits_of, recorded
 from lite.nn import Module, from_onnx, functional
 from lite.nn import lora as add_lora
+from lite.nn._lora.graph import with_outputs
 
 
 def row_inputs(
-    spec: GraphSpec, inputs: Sequence[Value], rows: Sequence[NDArray[np.int64]], width: int = 0
-) -> dict[str, NDArray[Any]]:
-    """The inputs of a run that reads rows from their first token on, by name.
+    spec: GraphSpec, inputs: Sequence[Value], rows: Sequence[NDArray[np.int64]], width: int = 0,
+    past: int = 0,
+) -> dict[str, NDArray[Any]]:  # fmt: skip
+    """The inputs of a run that reads rows from their first token on, or behind others, by name.
 
     Args:
         spec: the graph's convention.
         inputs: those of the graph as it is in its file, which may lack some that `spec` has.
         rows: token ids (L_i,), at least one each.
         width: tokens of each row, filler included; by default those of the longest.
+        past: tokens before those of each row; their cache is empty here.
     """
     ids, lengths = pad_right(rows, width)
     count, steps = ids.shape
     columns = np.arange(steps)
     mask = (columns < lengths[:, None]).astype(np.int64)
+    if past:  # no token sees the filler behind it, and GroupQueryAttention counts the past from the end
+        mask = np.ones((count, past + steps), np.int64)
     ranks = {x.name: len(x.shape or ()) for x in inputs}
     values: dict[str | None, NDArray[Any]] = {
         "input_ids": ids,
         # filler must not ask for positions that the model does not have
-        spec.positions: np.minimum(columns, lengths[:, None] - 1),
-        spec.branch: np.array([False]),
+        spec.positions: past + np.minimum(columns, lengths[:, None] - 1),
+        spec.branch: np.array([past > 0]),
     }
     if spec.mask in ranks:
         square = ranks[spec.mask] == 4
@@ -54,13 +60,17 @@ def row_inputs(
         values[spec.keep] = np.zeros((1,) * ranks[spec.keep])  # of the last logits; 0 for all
     for name, kind in spec.extras:
         if name in ranks:
-            values[name] = extra_input(kind, count, steps, steps, ranks[name])
+            values[name] = extra_input(kind, count, steps, past + steps, ranks[name])
     for tensor in spec.cache:
         shape = count, spec.num_heads, spec.static_length or 0, spec.head_size
         values[tensor.past] = np.zeros(shape, ELEMENT_TYPES[spec.cache_type].name)
     for state in spec.states:
         values[state.past] = np.zeros((count, *state.shape), ELEMENT_TYPES[state.type].name)
     return {x.name: values[x.name].astype(dtype_of(x.element_type), copy=False) for x in inputs}
+
+
+SHARED = 128  # tokens that a run of its own for what rows begin with must save
+_BEFORE = "(before)"  # among the inputs of a run: those of the run that reads what all of its rows begin with
 
 
 class _Piece(NamedTuple):
@@ -88,8 +98,9 @@ class LaidOut(NamedTuple):
 class TokenLogProbs(Module):
     """The log-prob of each token of rows, given those before it, as a function of the graph's weights.
 
-    A row is read whole, up to the last token that is asked for, beside rows of similar length, in runs of at
-    most `max_tokens` tokens.
+    A row is read up to the last token that is asked for, beside rows of similar length, in runs of at most
+    `max_tokens` tokens. What several rows begin with, as the responses to a prompt do, is read once for them,
+    where the graph has a cache and that is worth a run.
 
     Args:
         graph: gives the values that `layer.names` lists; the logits, where that is None.
@@ -109,6 +120,7 @@ class TokenLogProbs(Module):
         self.checkpoint = checkpoint
         self.max_tokens = max_tokens
         self._inputs, self._spec, self._layer = tuple(inputs), spec, layer
+        self._reader: tuple[Any, ...] = ()  # in a tuple, as it is no child: its parameters are the graph's
 
     def forward(
         self,
@@ -179,8 +191,11 @@ class TokenLogProbs(Module):
         found: list[Any] = []
         count = 1
         only_last = self._spec.last_logits_only
-        for run in self._runs(rows, wanted, temperatures):
-            steps = 1 if only_last else max(piece.stop for piece in run)
+        begins = self._shared(rows, wanted)
+        for run in self._runs(rows, wanted, temperatures, begins):
+            begin = begins[run[0].row]
+            past = len(begin)
+            steps = 1 if only_last else max(piece.stop for piece in run) - past
             targets = np.zeros((len(run), steps), np.int64)
             mask = np.zeros(targets.shape, np.bool_)
             kept = []
@@ -188,15 +203,17 @@ class TokenLogProbs(Module):
                 at = np.arange(piece.first, piece.stop + 1)
                 if wanted is not None:
                     at = at[wanted[piece.row][at]]
-                columns = at - (piece.stop if only_last else 1)
+                columns = at - (piece.stop if only_last else 1 + past)
                 targets[line, columns] = rows[piece.row][at]
                 mask[line, columns] = True
                 places[piece.row][at] = count + line * steps + columns
                 if supports is not None:
                     kept.append((line, columns, supports[piece.row], at))
             warmth = 1.0 if temperatures is None else temperatures[run[0].row]
-            ids = [rows[piece.row][: piece.stop] for piece in run]
-            inputs = row_inputs(self._spec, self._inputs, ids)
+            ids = [rows[piece.row][past : piece.stop] for piece in run]
+            inputs: dict[str, Any] = row_inputs(self._spec, self._inputs, ids, past=past)
+            if past:
+                inputs[_BEFORE] = row_inputs(self._spec, self._inputs, [begin])
             run_once = again_on_the_way_back(compute) if self.checkpoint else compute
             values = run_once(inputs, targets, mask, warmth, recorded(targets.shape, kept))
             found.append(values.reshape(-1, *values.shape[2:]))
@@ -204,13 +221,34 @@ class TokenLogProbs(Module):
         none = np.zeros((1, *(found[0].shape[1:] if found else ())), np.float32)
         return np.concatenate([none, *found]), places
 
+    def _shared(
+        self, rows: Sequence[NDArray[np.int64]], wanted: Sequence[NDArray[np.bool_]] | None
+    ) -> list[NDArray[np.int64]]:
+        """The tokens that each row begins with, where they are read once for all rows that do; else none."""
+        spec, none = self._spec, [np.zeros(0, np.int64)] * len(rows)
+        grows = spec.cache_type.startswith("tensor(float") and all(tensor.past for tensor in spec.cache)
+        only = spec.states or spec.limits or spec.static_length or spec.one_row or spec.last_logits_only
+        if wanted is None or only or not grows:
+            return none
+        # The last token before those that are asked for gives the log-probs of the first one.
+        begins = [
+            row[: int(known[1:].argmax())] if len(row) > 1 else row[:0]
+            for row, known in zip(rows, wanted, strict=True)
+        ]
+        counts = Counter(begin.tobytes() for begin in begins)
+        return [
+            begin if (counts[begin.tobytes()] - 1) * len(begin) >= SHARED else other
+            for begin, other in zip(begins, none, strict=True)
+        ]
+
     def _runs(
         self,
         rows: Sequence[NDArray[np.int64]],
         wanted: Sequence[NDArray[np.bool_]] | None,
         temperatures: Sequence[float] | None,
+        begins: Sequence[NDArray[np.int64]],
     ) -> Iterator[list[_Piece]]:
-        """Pieces to run together: of one temperature, and on one side of each limit of the graph."""
+        """Pieces to run together: of one temperature and begin, on one side of each limit of the graph."""
         groups: dict[tuple[Any, ...], list[_Piece]] = {}
         limits = [limit for _, limit in self._spec.limits]
         for i, row in enumerate(rows):
@@ -218,7 +256,7 @@ class TokenLogProbs(Module):
             for piece in self._pieces(i, np.flatnonzero(known[1:]) + 1):
                 warmth = None if temperatures is None else temperatures[i]
                 sides = tuple(piece.stop > limit for limit in limits)
-                groups.setdefault((warmth, *sides), []).append(piece)
+                groups.setdefault((warmth, begins[i].tobytes(), *sides), []).append(piece)
         one = self._spec.one_row
         for pieces in groups.values():
             stops = [piece.stop for piece in pieces]
@@ -269,7 +307,7 @@ class TokenLogProbs(Module):
         """Logits (n, S, V), without temperature."""
         layer = self._layer
         if layer is None:
-            found = self.graph(**inputs)
+            found = self._outputs(inputs)
             return found.astype(np.float32, copy=False)
         hidden, weight, bias = self._hidden(inputs, targets, layer)
         weight = weight if hasattr(weight, "dtype") else weight.rows(0, weight.shape[0])
@@ -278,13 +316,27 @@ class TokenLogProbs(Module):
 
     def _hidden(self, inputs: dict[str, Any], targets: NDArray[np.int64], layer: OutputLayer) -> Any:
         """Hidden states (n, S, D), the matrix (V, D) that makes logits of them, and its bias."""
-        found = self.graph(**inputs)
+        found = self._outputs(inputs)
         hidden, *others = found if isinstance(found, tuple) else (found,)
         weight: Any = others.pop(0) if isinstance(layer.weight, str) else layer.weight
         if not layer.by_token:
             weight = weight.swapaxes(0, 1)
         bias = others.pop(0) if layer.bias is not None else None
         return hidden.reshape(*targets.shape, hidden.shape[-1]), weight, bias
+
+    def _outputs(self, inputs: dict[str, Any]) -> Any:
+        """What the graph gives, with the cache of what all rows begin with if that is not among them."""
+        if _BEFORE in inputs:
+            if not self._reader:
+                names = [tensor.present for tensor in self._spec.cache]
+                graph: Any = self.graph
+                self._reader = (with_outputs(graph, names),)
+            caches = self._reader[0](**inputs[_BEFORE])
+            count = len(inputs["input_ids"])
+            inputs = {name: value for name, value in inputs.items() if name != _BEFORE}
+            for tensor, cache in zip(self._spec.cache, caches, strict=True):
+                inputs[tensor.past] = np.broadcast_to(cache, (count, *cache.shape[1:]))
+        return self.graph(**inputs)
 
 
 def token_log_probs_of(

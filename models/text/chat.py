@@ -183,8 +183,10 @@ def _frame(render: Render, text: str, before: Turns) -> _Frame | None:
         lead, tail = around_content(render, before)
     except ValueError:  # the template refuses to begin or to end there
         return None
-    places = (len(part) if text.startswith(part) else None for part in (opened, lead))
-    return _Frame(len(closed), *places, tail) if text.startswith(closed) else None
+    if not text.startswith(closed):
+        return None
+    places = [len(part) if text.startswith(part) else None for part in (opened, lead)]
+    return _Frame(len(closed), places[0], places[1], tail)
 
 
 def _frames(render: Render, text: str, turns: Turns) -> dict[int, _Frame | None]:

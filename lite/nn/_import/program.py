@@ -107,7 +107,7 @@ def _run(steps: Iterable[Step], values: list[Any] | dict[int, Any]) -> None:
         if type(outputs) is int:
             values[outputs] = result if type(result) is ndarray else _array(result)
         else:
-            for number, value in zip(outputs, _several(result), strict=False):
+            for number, value in zip(outputs, _several(result), strict=False):  # type: ignore[arg-type]
                 values[number] = value if type(value) is ndarray else _array(value)
         for number in step.done:
             values[number] = None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -70,6 +71,19 @@ def adapt(
         arrays[a] = rng.uniform(-bound, bound, (rank, one.inputs)).astype(dtype)
         arrays[b] = np.zeros((one.outputs, rank), dtype)
     module._rebase(source, {name: Parameter(array) for name, array in arrays.items()})
+
+
+def with_outputs(module: GraphModule, names: Sequence[str]) -> GraphModule:
+    """A module of other values of the graph, with the very parameters of this one."""
+    source = module._source
+    base = source.base if isinstance(source, AdaptedSource) else source
+    other = Source(base.path, base._content, tuple(names), base.compute_dtype)
+    if isinstance(source, AdaptedSource):
+        other = AdaptedSource(other, source.projections, source.scale)
+    twin = copy.copy(module)
+    twin._rebase(other, {})
+    twin.output_names = tuple(names)
+    return twin
 
 
 def adapters_of(module: GraphModule) -> list[Adapter]:

@@ -39,7 +39,8 @@ def test_log_probs_are_those_of_scoring(name: str, decoder: OnnxDecoder) -> None
     module = module_of(decoder, max_tokens=40)
     log_probs, places = module(rows, None, WARMTH)
     if name == "optimum-llama":  # similar lengths of one temperature, within the tokens
-        found = [[(piece.row, piece.stop) for piece in run] for run in module._runs(rows, None, WARMTH)]
+        runs = module._runs(rows, None, WARMTH, module._shared(rows, None))
+        found = [[(piece.row, piece.stop) for piece in run] for run in runs]
         assert found == [[(1, 3), (0, 8)], [(3, 19)], [(4, 8)]]
     wanted = score(decoder, rows, temperature=WARMTH)
     for place, row in zip(places, wanted, strict=True):
@@ -119,6 +120,46 @@ def test_runs_that_are_computed_again_give_the_same_gradients() -> None:
     for name, gradient in found[0].items():
         for again in found[1:]:
             np.testing.assert_allclose(again[name], gradient, rtol=1e-4, atol=1e-4, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "name", ["optimum-llama", "optimum-gpt2", "genai-qwen2-int4", "handmade-slots-windowed", "genai-lfm2"]
+)
+@pytest.mark.parametrize("checkpoint", [False, True])
+def test_what_rows_begin_with_is_read_once(
+    name: str, decoder: OnnxDecoder, checkpoint: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the log-probs and gradients of reading it in each row, as a graph with other states does."""
+    rng = np.random.default_rng(0)
+    prompts = [rng.integers(0, decoder.vocab_size, n) for n in (7, 7, 5, 1)]
+    rows, wanted, warmth = [], [], []
+    for i, (prompt, lengths) in enumerate(zip(prompts, ((3, 1, 6), (2, 2), (4,), (2, 3)), strict=True)):
+        for n in lengths:
+            rows.append(np.concatenate([prompt, rng.integers(0, decoder.vocab_size, n)]))
+            wanted.append(np.arange(len(rows[-1])) >= len(prompt))
+            warmth.append([1.0, 0.7][i % 2])
+    rows, wanted, warmth = [*rows, rows[0][:1]], [*wanted, np.ones(1, bool)], [*warmth, 1.0]
+    module = module_of(decoder, lora={"rank": 2, "targets": "*", "rng": 0}, checkpoint=checkpoint)
+    params = module.graph.adapter_params().data.clone()
+    for i, key in enumerate(params.keys(True, True)):
+        params[key] = np.random.default_rng(i).normal(0, 0.1, params[key].shape).astype(np.float32)
+
+    def loss(params: Any) -> Any:
+        with params.to_module(module.graph):
+            log_probs, places = module(rows, wanted, warmth)
+        at = np.concatenate([place[mask] for place, mask in zip(places, wanted, strict=True)])
+        shares = np.sin(np.arange(len(at), dtype=np.float32))
+        return (log_probs[at] * shares).sum(), log_probs[at]
+
+    found = [value_and_grad(loss, has_aux=True)(params)]
+    assert not module._reader
+    monkeypatch.setattr(token_log_probs, "SHARED", 1)
+    found.append(value_and_grad(loss, has_aux=True)(params))
+    assert bool(module._reader) is (name != "genai-lfm2")
+    np.testing.assert_allclose(found[0][0][1], found[1][0][1], rtol=1e-6, atol=1e-5)
+    for key in params.keys(True, True):
+        one, other = (grads[key] for _, grads in found)
+        np.testing.assert_allclose(one, other, atol=1e-5 * np.abs(one).max(), err_msg=str(key))
 
 
 def test_logits_that_no_known_product_gives_have_the_same_log_probs(monkeypatch: pytest.MonkeyPatch) -> None:
