@@ -792,8 +792,10 @@ class NonTensorStack(NonTensorBase):
 
     def _run(self, op: BatchOp) -> TensorCollection:
         array = op.array(self._array)
-        out: Any = self._wrap(array) if array.shape else NonTensorData._make(array[()], ())
-        if self._shared and array.shape:
+        # An array inside vmap holds an object for each element there, also where it has no dims of its own.
+        several = array.shape or type(array) is not np.ndarray
+        out: Any = self._wrap(array) if several else NonTensorData._make(array[()], ())
+        if self._shared and several:
             out._shared = True
         if self._about is not None:
             out._about = self._about._run(op)
@@ -826,7 +828,8 @@ class NonTensorStack(NonTensorBase):
         return self._array.tolist()
 
     def _repr_on(self, device: str | None) -> str:
-        text = str(self._array.tolist())
+        held = self._array
+        text = str(held.tolist() if type(held) is np.ndarray else held)
         if len(text) > 50:
             text = text[:50] + "..."
         return (

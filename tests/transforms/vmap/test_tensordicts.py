@@ -8,7 +8,7 @@ from helpers.cases import raises
 from helpers.vmap_cases import rows
 
 import lite
-from lite import LazyStackedTensorDict, NonTensorData, TensorDict, grad, lazy_stack, vmap
+from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorDict, grad, lazy_stack, vmap
 
 
 def test_tensordict_in_and_out() -> None:
@@ -142,6 +142,24 @@ def test_objects_in_tensordicts() -> None:
     out = vmap(lambda t: t)(td)
     assert out["label"] == "x"
     assert out.get("label").batch_size == (2,)
+
+
+def test_one_object_per_row() -> None:
+    td = TensorDict({"a": rows(2), "names": ["x", "y"]}, batch_size=[2])
+    for batch in (td, lazy_stack(list(td.unbind(0)))):
+        for fn, expected in (
+            (lambda t: t, ["x", "y"]),
+            (lambda t: t.apply(lambda a: a * 2) if "NonTensorStack" in repr(t) else None, ["x", "y"]),
+            (lambda t: t.get("names"), ["x", "y"]),
+            (lambda t: t.unsqueeze(0)[0], ["x", "y"]),
+            (lambda t: t.expand(2), [["x", "x"], ["y", "y"]]),
+        ):
+            out = vmap(fn)(batch)
+            out = out if isinstance(out, NonTensorStack) else out.get("names")
+            assert type(out) is NonTensorStack
+            assert out.tolist() == expected
+        with pytest.raises(RuntimeError, match="another value for each element"):
+            vmap(lambda t: t["names"])(batch)
 
 
 def _stack(dim: int, ragged: bool = False) -> LazyStackedTensorDict:
