@@ -16,7 +16,7 @@ from lite._arrays.device import parse_device
 from lite._arrays.types import Path, Shape
 from lite._tree.collection import default_is_leaf
 from lite._tree.lock import LOCK_ERROR
-from lite._tree.nontensor import NonTensorBase
+from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import MISSING, Container, T, missing_key
 from lite._tree.shape import as_shape
 from lite._tree.unbatched import UnbatchedTensor
@@ -273,7 +273,11 @@ def _apply_entry(
         return like_leaf(entry, call.leaf(path, entry, [_other(call, other, key) for other in others]))
     node = td._as_node(entry)
     if node is None:
-        return entry._shallow_copy() if isinstance(entry, NonTensorBase) and not call.inplace else entry
+        if call.inplace or not isinstance(entry, NonTensorBase):
+            return entry
+        if call.batch_size is not None and isinstance(entry, NonTensorData):
+            return entry._rebatch(call.batch_size)
+        return entry._shallow_copy()
     nested = [td._as_node(_other(call, other, key, nested=True)) for other in others]
     held = target._get_entry(key) if target is not td else None
     onto = td._as_node(held)

@@ -8,7 +8,7 @@ import pytest
 from helpers.cases import each_case, raises
 from helpers.trees import tree, unchanged
 
-from lite import NonTensorData, TensorDict, is_leaf_nontensor, lazy_stack
+from lite import NonTensorData, TensorDict, is_leaf_nontensor, lazy_stack, stack
 
 
 def test_leaves_are_replaced_and_the_rest_is_kept() -> None:
@@ -40,6 +40,9 @@ def test_results_are_converted_and_checked() -> None:
         td.apply(lambda leaf: leaf.sum())
     assert td.apply(lambda leaf: leaf.sum(), batch_size=[])["a"] == 0
     assert td.apply(lambda leaf: leaf[0], batch_size=[3]).batch_size == (3,)
+    # One object for the whole batch has the new batch size, too, so that results of several lengths stack.
+    rows = [TensorDict({"a": np.zeros(n), "n": {"s": f"{n}"}}, batch_size=[n]) for n in (2, 3)]
+    assert stack([td.apply(np.sum, batch_size=[]) for td in rows])["n", "s"] == ["2", "3"]
 
 
 def test_metadata_arguments() -> None:
