@@ -261,10 +261,8 @@ def _accumulable(reward: NDArray[Any]) -> NDArray[Any]:
 
 def _as_rewards(sums: NDArray[Any], reward: NDArray[Any]) -> NDArray[Any]:
     """Undo `_accumulable`, and give integers' sums the default floating type."""
-    if reward.dtype.kind == "c":
-        return sums.view(native(reward[..., :0]).dtype).reshape(reward.shape)
-    dtype = np.dtype(np.float32) if reward.dtype.kind in "biu" else reward.dtype
-    sums = sums.reshape(reward.shape)
+    dtype = np.dtype(np.float32) if reward.dtype.kind in "biu" else native(reward[..., :0]).dtype
+    sums = (sums.view(dtype) if dtype.kind == "c" else sums).reshape(reward.shape)
     if sums.dtype == dtype:
         return sums
     with np.errstate(over="ignore"):  # a sum too large for a narrow type is infinite, as in a wide one

@@ -138,6 +138,8 @@ def test_inputs_may_be_read_only_and_strided(rng):
     expected = multistep_return(wide[::-1, ::2].copy(), done[::-1, ::2].copy(), gamma=0.9, n_steps=3)
     np.testing.assert_array_equal(out.reward, expected.reward)
     np.testing.assert_array_equal(wide, before)
+    swapped = multistep_return(wide[:, :20].astype(">f4"), done[:, :20], gamma=0.9, n_steps=3)
+    assert swapped.reward.dtype == np.float32  # of this machine's byte order, as of the other kernels
 
 
 def test_integer_done_counts_as_boolean():
