@@ -11,7 +11,7 @@ import numpy as np
 
 from lite._arrays.device import DeviceArray
 from lite._arrays.types import HostArray
-from lite._files.onnx.batch_axes import from_rows, to_rows
+from lite._files.onnx.batch_axes import from_rows, row_axes, to_rows
 from lite._transforms.vmap.level import batched_in, level_of
 from lite.kernels.backends.compiler import import_numba
 from lite.models.graph.runtime import parse_device
@@ -26,7 +26,8 @@ class GraphCall:
     """What `OnnxModule` calls: arrays in the order of the graph's inputs to arrays in that of its outputs.
 
     Leading dimensions of the inputs are the batch, however many; they are one dimension for the graph, at
-    the axis where it has its batch, and lead the outputs again. Safe from any number of threads; all that
+    the axis where it has its batch, and lead the outputs again. A graph of one row, without a batch, takes
+    a frame without that row, too, and gives the outputs without it. Safe from any number of threads; all that
     changes is that the first run, which may take no longer than two minutes, has been.
 
     Args:
@@ -48,6 +49,8 @@ class GraphCall:
         self.start = start
         self._device = parse_device(session.options.device)
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run
+        named = [[(tensor.name, tensor.shape) for tensor in tensors] for tensors in (inputs, outputs)]
+        self._rows = row_axes(*named) if all(x.batch is None for x in inputs) else {}
         self._beyond_numpy = any(tensor.dtype.kind == "V" for tensor in outputs)  # bfloat16
 
     def __call__(self, *arrays: Any) -> Any:
@@ -66,6 +69,7 @@ class GraphCall:
             None if value is None and missing else _as_array(tensor, value)
             for tensor, value in zip(self.inputs, arrays, strict=True)
         ]
+        frame = self._adds_rows(values) if self._rows else False
         lead = self._lead(values)
         if missing:
             values = [
@@ -73,6 +77,10 @@ class GraphCall:
                 for tensor, value in zip(self.inputs, values, strict=True)
             ]
         results = self._run(values, lead)
+        if frame:
+            results = tuple(
+                [_without_row(y, self._rows[x.name]) for x, y in zip(self.outputs, results, strict=True)]
+            )
         return results[0] if len(results) == 1 else results
 
     def starts_with(self, arrays: Sequence[Any]) -> bool:
@@ -82,6 +90,19 @@ class GraphCall:
         lacks = {tensor.name for tensor, x in zip(self.inputs, arrays, strict=True) if x is None}
         known = all(type(n) is int for x in self.inputs if x.name in lacks for n in _features(x))
         return known and lacks == self.states and bool(np.all(np.asarray(arrays[self.start])))
+
+    def _adds_rows(self, values: list[Any]) -> bool:
+        """Give the inputs of one frame the row that the graph is of; whether any lacked it."""
+        lacking = [
+            i
+            for i, (x, value) in enumerate(zip(self.inputs, values, strict=True))
+            if value is not None
+            and (row := self._rows[x.name]) is not None
+            and value.shape == x.shape[:row] + x.shape[row + 1 :]
+        ]
+        for i in lacking:
+            values[i] = values[i].reshape(self.inputs[i].shape)
+        return bool(lacking)
 
     def _lead(self, values: list[Any]) -> Shape | None:
         """The batch dimensions, which all inputs share; None if the graph has no batch."""
@@ -192,6 +213,12 @@ def _as_array(tensor: GraphTensor, value: Any) -> Any:
 def _features(tensor: GraphTensor) -> tuple[Any, ...]:
     """The sizes that are no batch."""
     return tuple(size for axis, size in enumerate(tensor.shape) if axis != tensor.batch)
+
+
+def _without_row(value: Any, row: int | None) -> Any:
+    if row is None or value.shape[row : row + 1] != (1,):
+        return value
+    return value.reshape(value.shape[:row] + value.shape[row + 1 :])
 
 
 def _zeros(tensor: GraphTensor, lead: Shape | None) -> Any:

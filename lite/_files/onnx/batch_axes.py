@@ -52,6 +52,27 @@ def _axis(shape: Sequence[Size], symbol: str | None, others: set[str]) -> int | 
     return free[0] if free else None
 
 
+def row_axes(inputs: Named, outputs: Named) -> dict[str, int | None]:
+    """The axis of each tensor's row in a graph of one row: its first size of one; {} for other graphs.
+
+    So are graphs that were exported with one frame and no dynamic batch: sizes are fixed, and an input begins
+    with one.
+
+    Example:
+        >>> row_axes([("x", (1, 4)), ("state", (2, 1, 8))], [("y", (1, 2))])
+        {'x': 0, 'state': 1, 'y': 0}
+    """
+    shapes = [tuple(shape) for _, shape in inputs]
+    fixed = all(isinstance(size, int) for shape in shapes for size in shape)
+    if not fixed or all(shape[:1] != (1,) for shape in shapes):
+        return {}
+    return {name: _row(shape) for name, shape in (*inputs, *outputs)}
+
+
+def _row(shape: Sequence[Size]) -> int | None:
+    return next((axis for axis, size in enumerate(shape) if size == 1 or not isinstance(size, int)), None)
+
+
 def to_rows(value: Any, lead: int, axis: int) -> Any:
     """An array with `lead` batch dimensions in front as a graph takes it: with one, at `axis`."""
     if lead != 1:

@@ -19,7 +19,7 @@ from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
-from lite._files.onnx.batch_axes import batch_axes, from_rows, to_rows
+from lite._files.onnx.batch_axes import batch_axes, from_rows, row_axes, to_rows
 from lite._files.onnx.model import Operation, OperationGraph, Value, in_order, read_model, reads_of
 from lite._files.onnx.reader import read_tensor
 from lite._files.system import WINDOWS
@@ -79,7 +79,9 @@ class Source:
             raise ValueError(f"{path or 'the model'}: {error}") from None
         self.inputs = tuple(x for x in self.graph.inputs if x.name not in self.graph.weights)
         self.program = compiled(self.model, self.graph, self.weights, compute_dtype, str(path or "the model"))
-        self.axes = batch_axes(_sizes(self.inputs), _sizes(self.graph.outputs))
+        sizes = _sizes(self.inputs), _sizes(self.graph.outputs)
+        self.named_axes = batch_axes(*sizes)
+        self.axes = row_axes(*sizes) or self.named_axes
         self.ranks = tuple(_rank(x, self.axes) for x in self.inputs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Source:
@@ -217,8 +219,10 @@ class GraphModule(Module):
 
     def _keep_batch_first(self, told: Mapping[str, int | None]) -> None:
         """Take and give entries of TensorDicts: the batch is in front, wherever the graph has its own."""
-        axes = {**self._source.axes, **told}
-        if axes != self._source.axes or any(axes.values()):
+        named = self._source.named_axes
+        axes = {**named, **told}
+        has_batch = any(axes[x.name] is not None for x in self._source.inputs)
+        if has_batch and (axes != named or any(axes.values())):
             self._told_axes = axes
 
     def _by_name(

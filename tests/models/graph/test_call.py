@@ -25,6 +25,38 @@ def test_fixed_sizes_take_their_shape_only() -> None:
         module(np.zeros((3, 4), F32))
 
 
+def test_a_graph_of_one_row_takes_a_frame_without_it() -> None:
+    """As exporters write where no batch is named; the state (layers, row, features) has its row second."""
+    shapes = {"x": [1, 4], "is_init": [1], "h": [2, 1, 8], "new": [2, 1, 8], "fixed": [3], "free": ["m", 5]}
+    given = {}
+
+    def run(**got: list[int]) -> list[np.ndarray]:
+        given.update(got)
+        return [np.zeros(shape, F32) for shape in ([2, 1, 8], [3], [1, 5])]
+
+    names = list(shapes)
+    session = Session(*([Arg(name, shapes[name]) for name in part] for part in (names[:3], names[3:])), run)
+    module = OnnxModule(session)
+    for x, h, found in (
+        ([4], [2, 8], [(2, 8), (3,), (5,)]),
+        ([1, 4], [2, 1, 8], [(2, 1, 8), (3,), (1, 5)]),
+        ([4], [2, 1, 8], [(2, 8), (3,), (5,)]),
+    ):
+        out = module(np.zeros(x, F32), np.ones(1, F32), np.zeros(h, F32))
+        assert [y.shape for y in out] == found, (x, h)
+        assert given == {name: shapes[name] for name in names[:3]}, (x, h)
+    raises(
+        ValueError,
+        r"h: float32\[2, 1, 8\]: got .* \(1, 8\)",
+        module,
+        np.zeros(4),
+        np.ones(1),
+        np.zeros((1, 8)),
+    )
+    no_row = OnnxModule(Session([Arg("x", [4, 1])], [Arg("y", [2, 1])]))
+    raises(ValueError, r"x: float32\[4, 1\]: got .* \(4,\)", no_row, np.zeros(4, F32))
+
+
 def test_a_batch_that_is_fixed() -> None:
     session = Session([Arg("x", [6, 4])], [Arg("y", [6, 2])], lambda x: [np.ones((6, 2), F32)])
     module = OnnxModule(session, batch_axes={"x": 0, "y": 0})

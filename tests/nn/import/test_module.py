@@ -281,7 +281,7 @@ def test_copies_and_pickles_learn_by_themselves(tmp_path: Path) -> None:
             assert (net(X).any(), twin(X).any()) == (True, False)
 
 
-def recurrent() -> bytes:
+def recurrent(rows: str | int = "n") -> bytes:
     """Features of x and a state whose batch is its second axis; the last axis has the number 1."""
     nodes = [
         writer.node("Concat", "", ["x", "x"], ["twice"], {"axis": 1}),
@@ -289,8 +289,8 @@ def recurrent() -> bytes:
         writer.node("Add", "", ["state", "step"], ["new"], {}),
     ]
     given = [
-        writer.value("x", np.dtype(np.float32), ["n", 3]),
-        writer.value("state", np.dtype(np.float32), [2, "n", 4]),
+        writer.value("x", np.dtype(np.float32), [rows, 3]),
+        writer.value("state", np.dtype(np.float32), [2, rows, 4]),
     ]
     results = [
         writer.value("y", np.dtype(np.float32), ["n", 3]),
@@ -302,11 +302,14 @@ def recurrent() -> bytes:
     return writer.model(graph, 21, ("tests", ""))
 
 
+@each_case("rows", ["n", 1])
 @each_case("lead", [(), (5,), (2, 3), (3, 1, 2), (0, 2)])
-def test_batch_dimensions_in_front_are_the_batch_of_the_graph(lead: tuple[int, ...]) -> None:
+def test_batch_dimensions_in_front_are_the_batch_of_the_graph(rows: str | int, lead: tuple[int, ...]) -> None:
     """As of `OnnxModule`: an environment without a batch, rollouts (environments, time)."""
+    if (rows, len(lead)) == (1, 1):
+        return  # these have the dimensions of the graph, and are taken as they are
     keys = {"x": ("agent", "x"), "state": "h"}
-    net = nn.from_onnx(recurrent(), in_keys=keys, out_keys={"new": ("next", "h")})
+    net = nn.from_onnx(recurrent(rows), in_keys=keys, out_keys={"new": ("next", "h")})
     rng = np.random.default_rng(1)
     x, h = (rng.normal(size=(*lead, *own)).astype(np.float32) for own in ((3,), (2, 4)))
     w = net.module.w.data[:3] + net.module.w.data[3:]
@@ -314,7 +317,7 @@ def test_batch_dimensions_in_front_are_the_batch_of_the_graph(lead: tuple[int, .
     np.testing.assert_allclose(out["y"], x @ w, rtol=1e-5)
     np.testing.assert_allclose(out["next", "h"], h + np.float32([[1], [2]]), rtol=1e-6)
 
-    plain = nn.from_onnx(recurrent(), outputs=["y"])
+    plain = nn.from_onnx(recurrent(rows), outputs=["y"])
     found, grads = value_and_grad(lambda x: (plain(x, None) ** 2).sum())(x)
     np.testing.assert_allclose(found, ((x @ w) ** 2).sum(), rtol=1e-5)
     np.testing.assert_allclose(grads, 2 * (x @ w) @ w.T, rtol=1e-4, atol=1e-5)
