@@ -80,8 +80,7 @@ class Source:
         self.inputs = tuple(x for x in self.graph.inputs if x.name not in self.graph.weights)
         self.program = compiled(self.model, self.graph, self.weights, compute_dtype, str(path or "the model"))
         sizes = _sizes(self.inputs), _sizes(self.graph.outputs)
-        self.named_axes = batch_axes(*sizes)
-        self.axes = row_axes(*sizes) or self.named_axes
+        self.axes = row_axes(*sizes) or batch_axes(*sizes)
         self.ranks = tuple(_rank(x, self.axes) for x in self.inputs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Source:
@@ -219,10 +218,8 @@ class GraphModule(Module):
 
     def _keep_batch_first(self, told: Mapping[str, int | None]) -> None:
         """Take and give entries of TensorDicts: the batch is in front, wherever the graph has its own."""
-        named = self._source.named_axes
-        axes = {**named, **told}
-        has_batch = any(axes[x.name] is not None for x in self._source.inputs)
-        if has_batch and (axes != named or any(axes.values())):
+        axes = {**self._source.axes, **told}
+        if axes != self._source.axes or any(axes.values()):
             self._told_axes = axes
 
     def _by_name(
@@ -573,9 +570,8 @@ def _float_dtype(value: Value, compute_dtype: str | None) -> np.dtype[Any] | Non
     """The dtype that an input is cast to; None for one that is no array of floats."""
     if value.element_type not in _FLOATS:
         return None
-    if value.element_type in (10, 16):
-        return dtype_of(value.element_type) if compute_dtype is None else np.dtype(compute_dtype)
-    return dtype_of(value.element_type)
+    is_half = compute_dtype is not None and value.element_type in (10, 16)
+    return np.dtype(compute_dtype) if is_half else dtype_of(value.element_type)
 
 
 def _owner(root: Module, name: str) -> tuple[Module, str]:

@@ -306,8 +306,6 @@ def recurrent(rows: str | int = "n") -> bytes:
 @each_case("lead", [(), (5,), (2, 3), (3, 1, 2), (0, 2)])
 def test_batch_dimensions_in_front_are_the_batch_of_the_graph(rows: str | int, lead: tuple[int, ...]) -> None:
     """As of `OnnxModule`: an environment without a batch, rollouts (environments, time)."""
-    if (rows, len(lead)) == (1, 1):
-        return  # these have the dimensions of the graph, and are taken as they are
     keys = {"x": ("agent", "x"), "state": "h"}
     net = nn.from_onnx(recurrent(rows), in_keys=keys, out_keys={"new": ("next", "h")})
     rng = np.random.default_rng(1)
