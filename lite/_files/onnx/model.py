@@ -332,6 +332,25 @@ def _signed(model: Buffer, wire: int, start: int, end: int) -> Iterator[int]:
         yield value - (1 << 64) if value >> 63 else value
 
 
+def constants_as_weights(graph: OperationGraph, model: Buffer, folder: Path | None) -> OperationGraph:
+    """The graph with the arrays of floats of its nodes Constant as weights, under the nodes' outputs."""
+    found = {
+        node.outputs[0]: Weight(model, (ends[0], ends[1]), folder)
+        for node in graph.nodes
+        if node.op == "Constant" and _has_floats(node.attributes.get("value"))
+        for n, w, a, b in fields(model, *node.span)
+        if (n, w) == (5, 2)
+        for number, wire, *ends in fields(model, a, b)
+        if (number, wire) == (5, 2)
+    }
+    nodes = tuple(node for node in graph.nodes if found.keys().isdisjoint(node.outputs))
+    return OperationGraph(nodes, {**graph.weights, **found}, graph.inputs, graph.outputs)
+
+
+def _has_floats(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim > 0
+
+
 def in_order(nodes: Sequence[Operation]) -> list[Operation]:
     """The nodes in topological order; a node moves only if it stands before one whose output it reads.
 

@@ -36,10 +36,10 @@ def from_onnx(
 
     Args:
         model: path of the ONNX file, or its bytes.
-        trainable: which weights have `requires_grad`: True or None for all but statistics of normalisations,
-            tables of rotations and of sines, masks, single factors, epsilons of norms, slopes of heads
-            (ALiBi) and quantised weights; False for none; names or patterns ("*.bias") of those that learn,
-            one or several; or a function of a name.
+        trainable: which weights have `requires_grad`: True or None for all but statistics of normalisations
+            (of an input, too), tables of rotations and of sines, masks, single factors, epsilons of norms,
+            slopes of heads (ALiBi) and quantised weights; False for none; names or patterns ("*.bias") of
+            those that learn, one or several; or a function of a name.
         in_keys, out_keys: keys for the inputs and outputs, a list in the graph's order or a dict by name.
             With these, or a contract beside the file (``policy.onnx.json``), a `TensorDictModule` is made,
             whose entries have the batch in front, as those of `lite.models.OnnxModule`.
@@ -50,7 +50,7 @@ def from_onnx(
 
     Returns:
         A `GraphModule`, or a `TensorDictModule` around one. Float initializers with dimensions are parameters
-        under their names, others constants.
+        under their names, others constants; in a graph without these, its nodes Constant are its weights.
 
     Raises:
         FileNotFoundError: there is no such file, or one of its external data is missing.

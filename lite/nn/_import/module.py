@@ -1,4 +1,7 @@
-"""`GraphModule`: an ONNX graph as a module whose parameters are the graph's weights."""
+"""`GraphModule`: an ONNX graph as a module whose parameters are the graph's weights.
+
+It has more than 600 lines, as where a weight stands in the graph tells whether it learns.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,15 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
 from lite._files.onnx.arrays import dtype_of
 from lite._files.onnx.batch_axes import batch_axes, from_rows, row_axes, to_rows
-from lite._files.onnx.model import Operation, OperationGraph, Value, in_order, read_model, reads_of
+from lite._files.onnx.model import (
+    Operation,
+    OperationGraph,
+    Value,
+    constants_as_weights,
+    in_order,
+    read_model,
+    reads_of,
+)
 from lite._files.onnx.reader import read_tensor
 from lite._files.system import WINDOWS
 from lite._transforms.grad.running import state as grad_state
@@ -43,6 +54,9 @@ _FIXED: dict[str, frozenset[int]] = {
 _FLOATS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
 _MASKED = {"Add": frozenset({0, 1}), "Where": frozenset({1, 2})}
 _SCALED = {"Mul": frozenset({0, 1}), "Div": frozenset({0, 1})}
+# What normalises an input: its operators after another, and those that go between.
+_NORMALIZE = (("Sub", "Div"), ("Sub", "Mul"), ("Mul", "Add"))
+_BETWEEN = frozenset({"Cast", "Clip", "Concat", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _LOWEST = -65504.0  # of float16: no weight, but what a mask adds
 # Inputs whose numbers say what is computed, such as a size.
 _SETTINGS: dict[str, frozenset[int]] = {
@@ -74,6 +88,9 @@ class Source:
         try:
             self.model = read_model(self.bytes, None if path is None else path.parent)
             self.graph = _chosen(self.model.graph, outputs)
+            if not _float_weights(self.graph):  # a function that torch traced, say
+                folder = None if path is None else path.parent
+                self.graph = constants_as_weights(self.graph, self.bytes, folder)
             self.weights = _float_weights(self.graph) if weights is None else weights
         except ValueError as error:
             raise ValueError(f"{path or 'the model'}: {error}") from None
@@ -479,12 +496,12 @@ def _float_weights(graph: OperationGraph) -> tuple[str, ...]:
 
 
 def _fixed(graph: OperationGraph) -> frozenset[str]:
-    """Weights that do not learn unless they are named: those of `_FIXED`, masks, rotations, and factors.
+    """Weights that do not learn unless they are named: of `_FIXED`, masks, rotations, statistics, factors.
 
     Exporters write causal masks, rotary frequencies, factors of attention and what is added below the root of
     a norm as weights; and tables of waves and slopes, which are known by their numbers alone.
     """
-    found = _used(graph, _FIXED) | _rotations(graph)
+    found = _used(graph, _FIXED) | _rotations(graph) | _statistics(graph)
     for name in _used(graph, _MASKED) & graph.weights.keys():
         array = graph.weights[name].array()
         if array.dtype.kind == "f" and array.size and array.min() <= _LOWEST:
@@ -500,6 +517,33 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
         if tuple(read_tensor(graph.weights[name].model, graph.weights[name].span).dims) == (1,):
             found.add(name)
     return frozenset(found)
+
+
+def _statistics(graph: OperationGraph) -> set[str]:
+    """Weights that normalise an input before anything else: mean and deviation, or factor and offset.
+
+    The latter may be a layer that learns, unless a product follows, which could do the same.
+    """
+    steps: dict[str, tuple[tuple[str, str], ...]]
+    steps = {x.name: () for x in graph.inputs if x.name not in graph.weights}
+    products = {x for node in graph.nodes if node.op in ("Conv", "Gemm", "MatMul") for x in node.inputs}
+    others = {x for node in graph.nodes if node.op not in ("Conv", "Gemm", "MatMul") for x in node.inputs}
+    constants = {node.outputs[0] for node in graph.nodes if node.op == "Constant"}
+    found = set[str]()
+    for node in graph.nodes:
+        if not node.inputs or node.inputs[0] not in steps:
+            continue
+        before, (out, *_), second = steps[node.inputs[0]], node.outputs, node.inputs[-1]
+        calculates, weight = any(node.op in pair for pair in _NORMALIZE), graph.weights.get(second)
+        alone = weight is not None and prod(read_tensor(weight.model, weight.span).dims) == 1
+        if node.op in _BETWEEN or (calculates and (alone or second in constants)):
+            steps[out] = before
+        elif calculates and weight is not None:
+            steps[out] = (*before, (node.op, second))
+            pair = tuple(op for op, _ in steps[out][-2:])
+            if pair in _NORMALIZE and (pair[0] == "Sub" or out in products - others):
+                found.update(name for _, name in steps[out][-2:])
+    return found
 
 
 def _rotations(graph: OperationGraph) -> set[str]:

@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,27 @@ def test_inputs_by_position_and_name() -> None:
         raises(TypeError, message, net, *args, **kwargs)
 
 
+def test_constants_of_a_graph_without_weights_are_its_weights(tmp_path: Path) -> None:
+    """As torch.onnx writes a traced function, which d3rlpy exports."""
+    given = {"w": np.full((3, 2), 0.5, np.float32), "b": np.float32([1, 2]), "shape": np.int64([-1, 2])}
+    nodes = [writer.node("Constant", "", [], [name], {"value": value}) for name, value in given.items()]
+    nodes += [
+        writer.node("Constant", "", [], ["two"], {"value": np.float32(2)}),
+        writer.node("Gemm", "", ["x", "w", "b"], ["h"], {}),
+        writer.node("Reshape", "", ["h", "shape"], ["r"], {}),
+        writer.node("Mul", "", ["r", "two"], ["y"], {}),
+    ]
+    net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"]))
+    assert names_of(net) == ["b", "w"]
+    np.testing.assert_allclose(net(X), 2 * (X @ given["w"] + given["b"]))
+    twin = pickle.loads(pickle.dumps(net))
+    twin.w.data[...] = 1
+    again = nn.from_onnx(twin.save_onnx(tmp_path / "learnt.onnx"))
+    np.testing.assert_allclose(again(X), 2 * (X @ np.ones((3, 2)) + given["b"]))
+    named = nn.from_onnx(model_of(nodes[1:], {"x": X}, ["y"], {"w": given["w"]}))
+    assert names_of(named) == ["w"]
+
+
 def test_a_weight_can_be_an_argument() -> None:
     net = nn.from_onnx(chain("w"))
     np.testing.assert_array_equal(net(X, w=np.eye(3, dtype=np.float32)), X)
@@ -219,6 +241,37 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
     assert set(names_of(net)) == learning | {"epsilon", "factor", "hidden", "mask", "seen"}
     net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], arrays), trainable=["factor"])
     assert {name for name, p in net.named_parameters() if p.requires_grad} == {"factor"}
+
+
+@each_case(
+    ("ops", "learns"),
+    [
+        ("Sub a, Div b, MatMul w", "w"),  # observations less their mean, by their deviation
+        ("Cast, Sub a, Clip, Mul b, Clip, Relu", ""),
+        ("Mul a, Add b, MatMul w", "w"),
+        ("Mul a, Add b, Relu, MatMul w", "abw"),  # a layer that learns
+        ("Add a, Mul b, MatMul w", "abw"),
+        ("Add a, MatMul w", "aw"),  # places beside features
+        ("Mul one, Add a, MatMul w", "aw"),
+        ("Mul one, Sub a, Div b, MatMul w", "w"),
+        ("Mul a, Add x, MatMul w", "aw"),
+        ("Relu, Sub a, Div b, MatMul w", "abw"),
+        ("Sub a, Mul b, Div c, MatMul w", "cw"),
+    ],
+)
+def test_statistics_of_observations_do_not_learn(ops: str, learns: str) -> None:
+    nodes = []
+    for i, op in enumerate(ops.split(", ")):
+        name, *weight = op.split()
+        attributes = {"to": 1} if name == "Cast" else {}
+        nodes.append(writer.node(name, "", [f"y{i - 1}" if i else "x", *weight], [f"y{i}"], attributes))
+    arrays = {name: np.ones((3, 3) if name == "w" else (1, 3), np.float32) for name in "abcw"}
+    read = {name for op in ops.split(", ") for name in op.split()[1:]} & arrays.keys()
+    kept = {name: arrays[name] for name in read} | {"one": np.float32([1])}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        net = nn.from_onnx(model_of(nodes, {"x": X}, [f"y{len(nodes) - 1}"], kept))
+    assert {name for name, p in net.named_parameters() if p.requires_grad} == set(learns), ops
 
 
 @each_case(
