@@ -520,28 +520,33 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
 
 
 def _statistics(graph: OperationGraph) -> set[str]:
-    """Weights that normalise an input before anything else: mean and deviation, or factor and offset.
+    """Weights that normalise an input before anything else, or scale a Tanh to the bounds of actions.
 
-    The latter may be a layer that learns, unless a product follows, which could do the same.
+    These are a mean and a deviation, or a factor and an offset. The latter may be a layer that learns, unless
+    a product follows, which could do the same.
     """
     steps: dict[str, tuple[tuple[str, str], ...]]
     steps = {x.name: () for x in graph.inputs if x.name not in graph.weights}
     products = {x for node in graph.nodes if node.op in ("Conv", "Gemm", "MatMul") for x in node.inputs}
     others = {x for node in graph.nodes if node.op not in ("Conv", "Gemm", "MatMul") for x in node.inputs}
     constants = {node.outputs[0] for node in graph.nodes if node.op == "Constant"}
-    found = set[str]()
+    results, found = {x.name for x in graph.outputs}, set[str]()
     for node in graph.nodes:
-        if not node.inputs or node.inputs[0] not in steps:
+        if node.op == "Tanh":
+            steps[node.outputs[0]] = (("Tanh", ""),)
+        if not node.inputs or node.inputs[0] not in steps or node.op == "Tanh":
             continue
         before, (out, *_), second = steps[node.inputs[0]], node.outputs, node.inputs[-1]
+        bounded = before[:1] == (("Tanh", ""),)
         calculates, weight = any(node.op in pair for pair in _NORMALIZE), graph.weights.get(second)
         alone = weight is not None and prod(read_tensor(weight.model, weight.span).dims) == 1
-        if node.op in _BETWEEN or (calculates and (alone or second in constants)):
+        if node.op in _BETWEEN or (calculates and ((alone and not bounded) or second in constants)):
             steps[out] = before
         elif calculates and weight is not None:
             steps[out] = (*before, (node.op, second))
             pair = tuple(op for op, _ in steps[out][-2:])
-            if pair in _NORMALIZE and (pair[0] == "Sub" or out in products - others):
+            followed = out in results if bounded else pair[0] == "Sub" or out in products - others
+            if pair in _NORMALIZE and followed:
                 found.update(name for _, name in steps[out][-2:])
     return found
 

@@ -257,6 +257,11 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
         ("Mul a, Add x, MatMul w", "aw"),
         ("Relu, Sub a, Div b, MatMul w", "abw"),
         ("Sub a, Mul b, Div c, MatMul w", "cw"),
+        ("MatMul w, Tanh, Mul a, Add b", "w"),  # bounds of actions
+        ("MatMul w, Tanh, Mul unit, Add nought", "w"),
+        ("MatMul w, Tanh, Mul a, Add b, Relu", "abw"),
+        ("MatMul w, Relu, Mul a, Add b", "abw"),
+        ("MatMul w, Tanh, Mul a", "aw"),
     ],
 )
 def test_statistics_of_observations_do_not_learn(ops: str, learns: str) -> None:
@@ -267,7 +272,9 @@ def test_statistics_of_observations_do_not_learn(ops: str, learns: str) -> None:
         nodes.append(writer.node(name, "", [f"y{i - 1}" if i else "x", *weight], [f"y{i}"], attributes))
     arrays = {name: np.ones((3, 3) if name == "w" else (1, 3), np.float32) for name in "abcw"}
     read = {name for op in ops.split(", ") for name in op.split()[1:]} & arrays.keys()
-    kept = {name: arrays[name] for name in read} | {"one": np.float32([1])}
+    kept = {name: arrays[name] for name in read} | {
+        "one": np.float32([1]), "unit": np.float32([[1]]), "nought": np.float32([0]),
+    }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         net = nn.from_onnx(model_of(nodes, {"x": X}, [f"y{len(nodes) - 1}"], kept))
