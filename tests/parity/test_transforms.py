@@ -51,6 +51,7 @@ MODULES = {
     "clip low": (lambda b: b.e.ClipTransform(["x"], low=0.0), {"x": OBS}),
     "clip both": (lambda b: b.e.ClipTransform(["x"], low=-0.5, high=1), {"x": DOUBLE}),
     "sign": (lambda b: b.e.SignTransform(["reward"]), {"reward": REWARD}),
+    "sign of flags": (lambda b: b.e.SignTransform(["done"]), {"done": REWARD > 0}),
     "finite": (lambda b: b.e.FiniteTensorDictCheck(), {"x": OBS, "n": {"y": DOUBLE}, "i": np.arange(3)}),
     "float": (lambda b: b.e.DoubleToFloat(["x"]), {"x": DOUBLE, "y": DOUBLE}),
     "float of all": (lambda b: b.e.DoubleToFloat(), {"x": DOUBLE, "n": {"y": DOUBLE}, "i": np.arange(3)}),

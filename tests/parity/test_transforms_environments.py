@@ -13,6 +13,8 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 ENVIRONMENTS = {
     "none": lambda b: None,
+    "of one's own": lambda b: type("Own", (b.e.ObservationTransform,), {
+        "_apply_transform": lambda self, obs: obs + 1})(["x"], ["x"]),
     "norm": lambda b: b.e.ObservationNorm(1.0, 2.0, ["x"], ["z"]),
     "norm of actions": lambda b: b.e.ObservationNorm(0.5, 2.0, [], in_keys_inv=["action"],
         out_keys_inv=["action"], standard_normal=True),
@@ -121,6 +123,15 @@ def test_a_primer_of_the_environments_shape(before):
 def test_an_environment_does_what_its_specs_say(name):
     env = lite.envs.TransformedEnv(counting(LITE, (2,)), ENVIRONMENTS[name](LITE))
     lite.envs.check_env_specs(env)
+
+
+@each_case("name", ["norm", "frames", "max pool", "rewards", "target"])
+def test_state_dicts_in_the_middle_of_a_rollout(name):
+    (mine, _), (their, _) = (rolled(b, name, (2,), False) for b in (LITE, TORCH))
+    theirs = {key: value.numpy() for key, value in their.state_dict().items()}
+    same(mine.state_dict(), theirs)
+    mine.load_state_dict(theirs)
+    their.load_state_dict({key: TORCH.of(value) for key, value in mine.state_dict().items()})
 
 
 @each_case("name", ["max pool", "clip", "primer"])

@@ -222,7 +222,7 @@ class ActionMask(EnvironmentTransform):
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         if self.container is None:
             return self.forward(next_tensordict)
-        spec, allowed = self.action_spec, np.asarray(next_tensordict.get(self.in_keys[1]), np.bool_)
+        spec, allowed = self.action_spec, np.asarray(self._read(next_tensordict, self.in_keys[1]), np.bool_)
         ended = self.parent.done_states.ended(next_tensordict)
         if ended is not None:  # where an episode ended nothing may be allowed, as no action follows
             ended = ended.reshape((*ended.shape, *(1,) * (allowed.ndim - ended.ndim)))

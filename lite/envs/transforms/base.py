@@ -17,7 +17,7 @@ from lite._arrays.types import is_symbolic
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.specs.arrays import Unbounded
-from lite.specs.base import TensorSpec
+from lite.specs.base import Stacked, TensorSpec
 from lite.specs.composite import Composite
 
 Keys = Sequence[NestedKey] | NestedKey | None
@@ -359,8 +359,6 @@ class ObservationTransform(Transform):
         torchrl.envs.ObservationTransform.
     """
 
-    _transforms_reset = True
-
     def __init__(
         self, in_keys: Keys = None, out_keys: Keys = None, in_keys_inv: Keys = None, out_keys_inv: Keys = None
     ) -> None:
@@ -465,6 +463,16 @@ def tolerant(transform: Transform) -> Iterator[None]:
         transform.set_missing_tolerance(before)
 
 
+def of_one_shape(transform: Transform, key: NestedKey, spec: TensorSpec) -> TensorSpec:
+    """The spec of an entry, which must not be one of stacked environments whose shapes differ."""
+    if isinstance(spec, Stacked) and -1 in spec.shape:
+        raise NotImplementedError(
+            f"{type(transform).__name__} takes {key!r} in one shape, and environments have {spec.shape}: put "
+            "one into each of them."
+        )
+    return spec
+
+
 def apply_to_composite(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
     """Let a method that maps one spec map those of `in_keys` in a Composite to `out_keys`."""
 
@@ -476,7 +484,7 @@ def apply_to_composite(function: Callable[[Any, Any], Any]) -> Callable[[Any, An
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
             found = spec.get(source, None)
             if found is not None:
-                spec[target] = function(self, found.clone())
+                spec[target] = function(self, of_one_shape(self, source, found).clone())
         return spec
 
     return method
@@ -495,7 +503,7 @@ def apply_to_composite_inv(function: Callable[[Any, Any], Any]) -> Callable[[Any
             for part in parts:
                 found = part.get(source, None)
                 if found is not None:
-                    part[target] = function(self, found.clone())
+                    part[target] = function(self, of_one_shape(self, source, found).clone())
                     if source != target:
                         del part[source]
                     break

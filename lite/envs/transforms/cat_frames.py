@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from lite.envs.transforms.base import Keys, apply_to_composite, is_graph, tolera
 from lite.envs.transforms.compose import Compose
 from lite.envs.transforms.images import ImageTransform
 from lite.envs.transforms.keys import ExcludeTransform
-from lite.envs.transforms.resets import ResetKey, reset_mask
+from lite.envs.transforms.resets import KeepingTransform, reset_mask
 from lite.envs.transforms.spec_changes import mapped
 from lite.kernels._integer import integer
 from lite.nn._modules.initial import UninitializedBuffer
@@ -26,7 +26,7 @@ from lite.specs.base import TensorSpec
 _PADDING = ("same", "constant")
 
 
-class CatFrames(ImageTransform):
+class CatFrames(KeepingTransform, ImageTransform):
     """Joins each frame with the `N - 1` before it, of the same episode, the newest one last.
 
     In an environment it keeps the frames; called on a TensorDict, and on the way out of a buffer, it joins
@@ -70,8 +70,6 @@ class CatFrames(ImageTransform):
         [[0.0, 0.0], [0.0, 1.0], [2.0, 2.0]]
     """
 
-    reset_key = ResetKey()
-
     _shown = ("N", "dim", "keys")
 
     def __init__(
@@ -100,17 +98,8 @@ class CatFrames(ImageTransform):
         self.reset_key = reset_key
         self.done_key: NestedKey = "done" if done_key is None else done_key
         self.future, self.mask_key = bool(future), mask_key
-        self._lead = 0  # dimensions of the batch of the kept frames
         for key in self.in_keys:
             self.register_buffer(_buffer_name(key), UninitializedBuffer())
-
-    def clone(self) -> Self:
-        """A transform that keeps frames of its own, and is in no environment."""
-        twin = super().clone()
-        for name, kept in self._buffers.items():
-            if isinstance(kept, np.ndarray):
-                twin._buffers[name] = kept.copy()
-        return twin
 
     # -- in an environment ----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform
+from lite.envs.transforms.base import Keys, Transform, of_one_shape
 from lite.specs.arrays import Unbounded
 from lite.specs.composite import Composite
 
@@ -111,7 +111,7 @@ class CatTensors(Transform):
         missing = [key for key in self.in_keys if key not in observation_spec]
         if missing:
             raise ValueError(f"CatTensors reads {self.in_keys}, and there are no specs of {missing}.")
-        specs = [observation_spec[key] for key in self.in_keys]
+        specs = [of_one_shape(self, key, observation_spec[key]) for key in self.in_keys]
         shape = list(specs[0].shape)
         shape[self.dim] = sum(spec.shape[self.dim] if spec.shape else 1 for spec in specs)
         dtype = np.result_type(*(spec.dtype for spec in specs))

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import TensorDictBase, get_default_dtype
+from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.dtypes import is_inexact
 from lite._arrays.public import belong_to
 from lite.envs.transforms.base import (
@@ -176,7 +176,7 @@ class SignTransform(_BoundedValues):
     """
 
     def _apply_transform(self, obs: Any) -> Any:
-        return np.sign(obs)
+        return obs if obs.dtype == np.bool_ else np.sign(obs)
 
     def _bounds(self) -> tuple[Any, Any]:
         return -1.0, 1.0
@@ -205,10 +205,13 @@ class FiniteTensorDictCheck(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Refuse a TensorDict that has NaN or infinity in some entry; see the class."""
-        for key, value in tensordict.items(True, True):
+
+        def check(key: NestedKey, value: Any) -> None:
             if isinstance(value, np.ndarray) and is_inexact(value.dtype) and not np.isfinite(value).all():
                 place = np.argwhere(~np.isfinite(value))[0]
                 raise ValueError(f"{key!r} must be finite, got {value[tuple(place)]} at {place.tolist()}.")
+
+        tensordict.named_apply(check, nested_keys=True)  # that of each row, whose shapes may differ
         return tensordict
 
     _call = forward

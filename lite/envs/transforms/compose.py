@@ -141,10 +141,7 @@ class Compose(Transform):
             tensordict = transform(tensordict)
         return tensordict
 
-    def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for transform in self._each():
-            next_tensordict = transform._call(next_tensordict)
-        return next_tensordict
+    _call = _through_each("_call", TensorDictBase)
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for transform in self._each():
@@ -183,11 +180,7 @@ class Compose(Transform):
 
     # -- specs ----------------------------------------------------------------------------------
 
-    def transform_env_batch_size(self, batch_size: tuple[int, ...]) -> tuple[int, ...]:
-        for transform in self._each():
-            batch_size = transform.transform_env_batch_size(batch_size)
-        return batch_size
-
+    transform_env_batch_size = _through_each("transform_env_batch_size", tuple)
     transform_output_spec = _through_each("transform_output_spec", Composite)
     transform_input_spec = _through_each("transform_input_spec", Composite)
     transform_observation_spec = _through_each("transform_observation_spec", TensorSpec)

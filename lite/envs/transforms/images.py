@@ -21,6 +21,8 @@ _LUMA = (0.2989, 0.587, 0.114)  # of red, green and blue
 class ImageTransform(ObservationTransform):
     """A transform of images, whose `in_keys` are `["pixels"]` unless given."""
 
+    _transforms_reset = True
+
     def __init__(self, in_keys: Keys = None, out_keys: Keys = None) -> None:
         in_keys = ["pixels"] if in_keys is None else in_keys
         super().__init__(in_keys, in_keys if out_keys is None else out_keys)

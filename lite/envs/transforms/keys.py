@@ -73,7 +73,7 @@ class RenameTransform(TwoWayTransform):
                     continue
                 raise KeyError(f"RenameTransform reads {source!r}, which is missing.")
             if self.create_copy:
-                td.set(target, td.get(source))
+                td.update(td.select(source).rename_key_(source, target))
             else:
                 td.rename_key_(source, target)
         return td

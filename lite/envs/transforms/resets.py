@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDictBase
 from lite.envs.environments import aligned
+from lite.envs.transforms.base import Transform
 
 
 class ResetKey:
@@ -32,6 +33,20 @@ class ResetKey:
 
     def __set__(self, transform: Any, key: NestedKey | None) -> None:
         transform.__dict__["_reset_key"] = key
+
+
+class KeepingTransform(Transform):
+    """Base of transforms whose buffers are observations that they keep."""
+
+    reset_key = ResetKey()
+    _lead = 0  # dimensions of the batch of those
+
+    def clone(self) -> Self:
+        """A transform that keeps observations of its own, and is in no environment."""
+        twin = super().clone()
+        arrays = {name: kept for name, kept in self._buffers.items() if isinstance(kept, np.ndarray)}
+        twin._buffers.update({name: kept.copy() for name, kept in arrays.items()})
+        return twin
 
 
 def reset_mask(reset_key: NestedKey, tensordict: TensorDictBase) -> NDArray[np.bool_]:

@@ -11,11 +11,11 @@ from lite import TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.envs.transforms.base import (
     Keys,
-    ObservationTransform,
     Transform,
     TwoWayTransform,
     apply_to_composite_inv,
 )
+from lite.envs.transforms.images import ImageTransform
 from lite.envs.transforms.spec_changes import map_inputs, map_outputs, mapped
 from lite.specs.base import Shape, TensorSpec, as_size
 from lite.specs.composite import Composite
@@ -162,7 +162,7 @@ class PermuteTransform(_Shaped):
         return mapped(input_spec, self._inv_apply_transform)
 
 
-class FlattenObservation(ObservationTransform):
+class FlattenObservation(ImageTransform):
     """Joins dimensions of observations.
 
     Args:
@@ -196,8 +196,7 @@ class FlattenObservation(ObservationTransform):
         out_keys: Keys = None,
         allow_positive_dim: bool = False,
     ) -> None:
-        in_keys = ["pixels"] if in_keys is None else in_keys
-        super().__init__(in_keys, in_keys if out_keys is None else out_keys)
+        super().__init__(in_keys, out_keys)
         for name, dim in (("first_dim", first_dim), ("last_dim", last_dim)):
             if dim >= 0 and not allow_positive_dim:
                 raise ValueError(
@@ -222,12 +221,6 @@ class FlattenObservation(ObservationTransform):
         for size in obs.shape[first : last + 1]:
             joined = joined * size
         return obs.reshape((*obs.shape[:first], joined, *obs.shape[last + 1 :]))
-
-    def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Join the dimensions of the entries, in place."""
-        return self._call(tensordict)
-
-    transform_observation_spec = map_outputs
 
 
 class BatchSizeTransform(Transform):
@@ -302,11 +295,8 @@ class BatchSizeTransform(Transform):
             made[key] = self._spec(part) if isinstance(part, Composite) else mapped(part, value)
         return made
 
-    def transform_output_spec(self, output_spec: Composite) -> Composite:
-        return self._spec(output_spec)
-
-    def transform_input_spec(self, input_spec: Composite) -> Composite:
-        return self._spec(input_spec)
+    transform_output_spec: Any = _spec
+    transform_input_spec: Any = _spec
 
 
 belong_to(
@@ -328,7 +318,8 @@ def _unsqueezed(value: Any, dim: int) -> Any:
 
 
 def _squeezed(value: Any, dim: int) -> Any:
-    return np.squeeze(value, dim) if value.shape[dim] == 1 else value
+    scalar = not value.ndim and dim in (0, -1)
+    return np.squeeze(value, dim) if not scalar and value.shape[dim] == 1 else value
 
 
 def _permuted(value: Any, dims: Sequence[int]) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite.envs.transforms.base import Transform, apply_to_composite, apply_to_composite_inv
-from lite.specs.arrays import Bounded
+from lite.specs.arrays import Bounded, Unbounded
 from lite.specs.base import TensorSpec, known
 
 
@@ -26,6 +26,8 @@ def mapped(spec: TensorSpec, function: Callable[[Any], Any]) -> TensorSpec:
     if spec.dtype is None:
         return spec
     made = function(np.zeros(known(spec.shape), spec.dtype))
+    if made.dtype.kind == "f" != spec.dtype.kind:
+        return Unbounded(made.shape, dtype=made.dtype)  # no numbers of classes any more
     changed = spec.clone()
     changed.shape, changed.dtype = np.shape(made), made.dtype
     return changed

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from lite import NestedKey, TensorDictBase
 from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite
-from lite.envs.transforms.resets import ResetKey, reset_mask, where_reset
+from lite.envs.transforms.base import Keys, apply_to_composite
+from lite.envs.transforms.resets import KeepingTransform, reset_mask, where_reset
+from lite.nn._modules.initial import UninitializedBuffer
 from lite.specs.base import TensorSpec
 
 
-class TimeMaxPool(Transform):
+class TimeMaxPool(KeepingTransform):
     """The elementwise maximum of the last `T` observations of an episode, and of zeros where there are fewer.
 
     A graph that `to_onnx` writes has the kept observations, (*batch, T, ...), as a state: it takes
@@ -40,8 +41,6 @@ class TimeMaxPool(Transform):
         True
     """
 
-    reset_key = ResetKey()
-
     def __init__(
         self, in_keys: Keys = None, out_keys: Keys = None, T: int = 1, reset_key: NestedKey | None = None
     ) -> None:
@@ -53,15 +52,9 @@ class TimeMaxPool(Transform):
             raise ValueError(f"out_keys must be as many as in_keys, got {self.out_keys} for {self.in_keys}.")
         self.buffer_size = T
         self.reset_key = reset_key
-        self._kept: dict[NestedKey, Any] = {}  # the last observations, the newest one first
         self._states = {key: ("time_max_pool", *require_path(key)) for key in self.in_keys}
-        self._lead = 0  # dimensions of the batch of those
-
-    def clone(self) -> Self:
-        """A transform that keeps observations of its own, and is in no environment."""
-        twin = super().clone()
-        twin._kept = {key: kept.copy() for key, kept in self._kept.items()}
-        return twin
+        for key in self.in_keys:
+            self.register_buffer(_buffer_name(key), UninitializedBuffer())
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         mask = reset_mask(self.reset_key, tensordict)
@@ -84,9 +77,11 @@ class TimeMaxPool(Transform):
         return next_tensordict
 
     def _buffer(self, key: NestedKey, value: Any) -> Any:
-        if key not in self._kept:
-            self._kept[key] = np.zeros((self.buffer_size, *value.shape), value.dtype)
-        return self._kept[key]
+        """The last observations, the newest one first."""
+        name = _buffer_name(key)
+        if not isinstance(self._buffers[name], np.ndarray):
+            self._set_buffer(name, np.zeros((self.buffer_size, *value.shape), value.dtype))
+        return self._buffers[name]
 
     @apply_to_composite
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
@@ -99,9 +94,10 @@ class TimeMaxPool(Transform):
         """
         states: dict[NestedKey, Any] = {"is_init": np.zeros((*batch, 1), np.bool_)}
         for key in self.in_keys:
-            kept = self._kept.get(key)
-            shape = None if kept is None else (*batch, self.buffer_size, *kept.shape[1 + self._lead :])
-            states[self._states[key]] = None if kept is None else np.zeros(shape, kept.dtype)
+            kept, state = self._buffers[_buffer_name(key)], None
+            if isinstance(kept, np.ndarray):
+                state = np.zeros((*batch, self.buffer_size, *kept.shape[1 + self._lead :]), kept.dtype)
+            states[self._states[key]] = state
         return states
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
@@ -122,3 +118,7 @@ class TimeMaxPool(Transform):
 
 
 belong_to("lite.envs", TimeMaxPool)
+
+
+def _buffer_name(key: NestedKey) -> str:
+    return f"_maxpool_buffer_{'_'.join(require_path(key))}"

@@ -194,3 +194,5 @@ def test_mask_needs_classes():
         ActionMask()._call(TensorDict(action_mask=np.ones(2, bool)))
     with pytest.raises(ValueError, match="ActionMask needs classes as actions"):
         TransformedEnv(Acts(Unbounded(2)), ActionMask(mask_key="seen")).reset()
+    with pytest.raises(KeyError, match="ActionMask reads 'mask', which is missing"):
+        TransformedEnv(Acts(OneHot(3)), ActionMask(mask_key="mask")).reset()

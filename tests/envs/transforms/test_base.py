@@ -71,6 +71,12 @@ def test_a_transform_of_ones_own():
     assert "action" not in env.full_action_spec
 
 
+def test_observations_of_a_reset_are_left_unless_a_class_says_otherwise():
+    turned = type("Turned", (ObservationTransform,), {"_apply_transform": lambda self, obs: obs + 5})
+    td = TransformedEnv(Angle(), turned(["th"], ["th"])).rollout(1)
+    np.testing.assert_array_equal([td["th"], td["next", "th"]], [[[0]], [[6]]])
+
+
 def test_keys():
     transform = Transform("a", ("b", ("c",)), ["d"])
     assert (transform.in_keys, transform.out_keys) == (["a"], [("b", "c")])

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 
-from lite import TensorDict
+from lite import TensorDict, lazy_stack
 from lite.data import Bounded, Composite, Unbounded
 from lite.envs import (
     ClipTransform,
@@ -61,6 +61,9 @@ def test_numbers_that_are_not_finite_are_refused_by_their_key():
     for bad in (np.nan, -np.inf):
         td["b", "c"][1, 0] = bad
         raises(ValueError, rf"\('b', 'c'\) must be finite, got {bad} at \[1, 0\]", lambda: check(td))
+    ragged = lazy_stack([TensorDict(a=np.zeros(1)), TensorDict(a=np.array([1, np.nan]))])
+    assert check(ragged[:1]) is not None
+    raises(ValueError, r"'a' must be finite, got nan at \[1\]", lambda: check(ragged))
 
 
 class _Diverging(GymEnv):

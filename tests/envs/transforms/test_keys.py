@@ -3,7 +3,7 @@ import pytest
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
-from lite import TensorDict
+from lite import TensorDict, lazy_stack
 from lite.data import Composite, Unbounded
 from lite.envs import ExcludeTransform, RenameTransform, SelectTransform, TransformedEnv
 
@@ -16,7 +16,10 @@ def test_rename():
     raises(KeyError, "RenameTransform reads 'a', which is missing", rename, td)
     rename.set_missing_tolerance(True)
     assert rename(td) is td
-    kept = RenameTransform(["a"], ["b"], create_copy=True)(TensorDict(a=1))
+    copying = RenameTransform(["a"], ["b"], create_copy=True)
+    ragged = copying(lazy_stack([TensorDict(a=np.zeros(1)), TensorDict(a=np.ones(2))]))
+    np.testing.assert_array_equal(ragged[1]["b"], [1, 1])
+    kept = copying(TensorDict(a=1))
     assert sorted(kept.keys()) == ["a", "b"]
     raises(ValueError, "no key may be in in_keys and out_keys", RenameTransform, ["a", "b"], ["b", "c"])
 

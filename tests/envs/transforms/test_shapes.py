@@ -29,6 +29,11 @@ def test_there_and_back():
         assert transform.transform_observation_spec(Bounded(0, x)).shape == shape
 
 
+def test_a_scalar_has_no_dimension_to_squeeze():
+    assert SqueezeTransform(-1, in_keys=["x"])(TensorDict(x=1.0))["x"].shape == ()
+    raises(IndexError, "", SqueezeTransform(-2, in_keys=["x"]), TensorDict(x=1.0))
+
+
 def test_specs_of_inputs():
     spec = Composite(
         full_action_spec=Composite(a=Bounded(0, 1, (2, 1))),

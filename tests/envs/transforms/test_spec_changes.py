@@ -1,6 +1,8 @@
 import numpy as np
+from helpers.cases import raises
 
-from lite.data import Bounded, Categorical, NonTensor, Unbounded
+from lite.data import Bounded, Categorical, Composite, NonTensor, OneHot, Unbounded
+from lite.envs import CatTensors, SignTransform, SqueezeTransform
 from lite.envs.transforms.spec_changes import mapped
 
 
@@ -14,6 +16,20 @@ def test_shape_and_dtype_are_those_of_the_values():
     assert spec == Bounded(0, 1, (3, 2), dtype=np.float32)
     assert mapped(Unbounded((2, -1)), lambda value: value[None]) == Unbounded((1, 2, 1))
     assert mapped(Categorical(3, (2,)), lambda value: value[:1]) == Categorical(3, (1,))
+    assert mapped(OneHot(3), lambda value: value / np.float32(2)) == Unbounded(3)
+
+
+def test_shapes_that_differ_are_refused_by_their_key():
+    games = np.stack([Composite(a=Bounded(0, 1, (size,))) for size in (2, 3)])
+    one = np.stack([Composite(a=Bounded(0, high, (2,))) for high in (1, 2)])
+    wrong = r" takes 'a' in one shape, and environments have \(2, -1\)"
+    for transform, spec in (
+        (SignTransform(["a"]).transform_observation_spec, games),
+        (CatTensors(["a"], "b").transform_observation_spec, games),
+        (SqueezeTransform(-1, in_keys_inv=["a"]).transform_state_spec, games),
+    ):
+        raises(NotImplementedError, wrong, transform, spec)
+    assert SignTransform(["a"]).transform_observation_spec(one)["a"] == Bounded(-1, 1, (2, 2))
 
 
 def test_objects_stay():

@@ -26,6 +26,17 @@ def test_a_clone_keeps_observations_of_its_own():
     assert env.step(env.rand_action())["next", "y"].item() == 1
 
 
+def test_a_state_dict_goes_on_where_it_was():
+    envs = [TransformedEnv(Steps(9), TimeMaxPool(["x"], ["y"], T=3)) for _ in range(2)]
+    envs[0].base_env.sign = np.array([9, 1, 1, 1, 1])
+    for env in envs:
+        td = env.rollout(2)
+    state = envs[0].state_dict()
+    assert state["_maxpool_buffer_x"].shape == (3, 1)
+    envs[1].load_state_dict(state)
+    assert envs[1].step(envs[1].rand_action(envs[1].step_mdp(td[-1])))["next", "y"].item() == 3
+
+
 def test_arguments():
     raises(ValueError, "T must be at least 1", lambda: TimeMaxPool(T=0))
     raises(ValueError, "out_keys must be as many as in_keys", lambda: TimeMaxPool(["a"], ["b", "c"]))
