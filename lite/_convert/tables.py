@@ -6,19 +6,21 @@ needed.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import as_dtype
-from lite._arrays.types import Array, Device, Size, host_array, is_array
+from lite._arrays.types import Array, Device, Path, Shape, Size, host_array, is_array
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import is_leaf_nontensor
 from lite._tree.duck_typed_columns import column_values
 from lite._tree.key_views import walk
 from lite._tree.keys import require_utf8, to_key
+from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, class_registry
 
 
@@ -43,9 +45,9 @@ def to_pandas(td: Container, *, separator: str | None = None) -> Any:
     """
     columns: dict[str, Any] = {}
     for name, entry in columns_of(td, separator).items():
-        if not is_array(entry):
+        if isinstance(entry, NonTensorBase):
             columns[name] = entry._objects().tolist()
-        elif entry.ndim > 1:
+        elif isinstance(entry, _Ragged) or entry.ndim > 1:
             raise ValueError(
                 f"the array at {name!r} has shape {tuple(entry.shape)}; a column holds one dimension: store "
                 "entry[:, 0] of entries (rows, 1), or take lite.to_arrow(td), whose columns hold lists."
@@ -103,7 +105,7 @@ def columns_of(td: Container, separator: str | None) -> dict[str, Any]:
     if not td.batch_size:
         raise ValueError("a TensorDict needs a batch dimension to become a table: its rows.")
     columns: dict[str, Any] = {}
-    for path, entry in walk(td, True, True, is_leaf_nontensor):
+    for path, entry in _entries(td):
         if separator is None and len(path) > 1:
             raise ValueError(f"the nested key {to_key(path)} needs a separator to become a column name.")
         name = (separator or "").join(path)
@@ -111,6 +113,33 @@ def columns_of(td: Container, separator: str | None) -> dict[str, Any]:
             raise ValueError(f"two entries would share the column {name!r}.")
         columns[name] = entry
     return columns
+
+
+class _Ragged(NamedTuple):
+    """Rows of different lengths: row i is ``values[offsets[i] : offsets[i + 1]]``."""
+
+    values: Array
+    offsets: Array
+
+    @property
+    def shape(self) -> Shape:
+        return (len(self.offsets) - 1, -1, *self.values.shape[1:])
+
+
+def _entries(td: Container) -> Iterator[tuple[Path, Any]]:
+    """The leaves and their paths, of which those whose rows differ in length are `_Ragged`."""
+    parts: Sequence[Any] = ()
+    for path, _ in walk(td, True, True, is_leaf_nontensor, peek=True):
+        try:
+            entry = td._get_entry(path)
+        except RuntimeError:
+            parts = parts or td.unbind(0)
+            rows = [part._get_entry(path) for part in parts]
+            if not all(map(is_array, rows)) or len({(row.ndim, row.shape[1:]) for row in rows}) > 1:
+                raise
+            values = np.concatenate([host_array(row, ".".join(path)) for row in rows])
+            entry = _Ragged(values, np.cumsum([0, *map(len, rows)]))
+        yield path, entry
 
 
 def assembled(
@@ -154,6 +183,9 @@ def arrow_table(columns: dict[str, Any]) -> Any:
 
 
 def _arrow_column(package: ModuleType, entry: Any, key: str) -> Any:
+    if isinstance(entry, _Ragged):
+        offsets = package.array(entry.offsets, package.int32())
+        return package.ListArray.from_arrays(offsets, _arrow_column(package, entry.values, key))
     if not is_array(entry):
         objects = entry._objects().tolist()
         try:

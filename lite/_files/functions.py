@@ -179,7 +179,8 @@ def from_consolidated(filename: str | os.PathLike[str]) -> Any:
 def to_arrow(td: Any) -> Any:
     """A pyarrow table with a column per array and object; nested keys are joined by ".".
 
-    Further dimensions become lists of fixed size. `to_arrow(td).to_pandas()` is a data frame.
+    Further dimensions become lists of fixed size, rows of different lengths lists.
+    `to_arrow(td).to_pandas()` is a data frame.
 
     Args:
         td: a TensorDict with a batch dimension.

@@ -19,7 +19,7 @@ from lite._tree.protocol import Container
 def to_parquet(
     td: Container, path: str | os.PathLike[str], *, separator: str | None = None, **kwargs: Any
 ) -> None:
-    """Write a Parquet file with a column per entry; further dimensions are lists of fixed size.
+    """Write a Parquet file with a column per entry, as `lite.to_arrow` makes them.
 
     Args:
         path: file to write.

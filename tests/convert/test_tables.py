@@ -99,6 +99,28 @@ def test_arrow():
     raises(ValueError, "column", lite.to_arrow, TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]))
 
 
+def test_rows_of_different_lengths(tmp_path: Any) -> None:
+    rows = [
+        TensorDict({"ids": np.arange(n), "wide": np.full((n, 2), n, np.float32), "text": "x" * n, "one": n})
+        for n in (2, 0, 3)
+    ]
+    td = TensorDict({"n": lite.lazy_stack(rows), "a": np.ones(3)}, [3])
+    table = lite.to_arrow(td)
+    assert table["n.ids"].to_pylist() == [[0, 1], [], [0, 1, 2]]
+    assert table["n.wide"].to_pylist() == [[[2.0, 2.0]] * 2, [], [[3.0, 3.0]] * 3]
+    assert table["n.text"].to_pylist() == ["xx", "", "xxx"]
+    assert table["n.one"].to_pylist() == [2, 0, 3]
+    assert table.schema.field("n.wide").type == pyarrow.list_(pyarrow.list_(pyarrow.float32(), 2))
+    td["n"].to_parquet(tmp_path / "td")
+    assert TensorDict.from_parquet(tmp_path / "td")["ids"] == [[0, 1], [], [0, 1, 2]]
+    side_by_side = TensorDict({"n": lite.lazy_stack([row.expand(3) for row in rows[::2]], 1)}, [3])
+    for wrong in (TensorDict({"n": lite.lazy_stack([td["n"], td["n"]])}, [2]), side_by_side):
+        raises(RuntimeError, "'ids' have different shapes", lite.to_arrow, wrong)
+    raises(ValueError, r"'n.ids' has shape \(3, -1\); a column", lambda: td.to_pandas(separator="."))
+    uneven = lite.lazy_stack([TensorDict({"a": np.ones((n, n))}) for n in (1, 2)])
+    raises(RuntimeError, "'a' have different shapes", lite.to_arrow, uneven)
+
+
 def test_columns_that_others_write() -> None:
     """As pandas, Hugging Face and LeRobot write numbers: nulls for NaN, and lists that could differ."""
     pyarrow = pytest.importorskip("pyarrow", reason='pip install -e ".[files]"')
