@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +17,7 @@ from numpy.typing import NDArray
 
 from lite.kernels._install import install, needed
 
-KINDS = ("json", "regex", "lark")
+KINDS = ("json", "regex", "lark", "choice")
 # Those of JSON schemas that restrict what a value is; every schema that is of use has one of them.
 _KEYWORDS = frozenset(
     ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "const", "enum", "type", "format", "pattern")
@@ -56,7 +57,10 @@ class Grammar:
 
     @classmethod
     def from_option(cls, given: Any) -> Grammar:
-        """The grammar that an option means: a `Grammar`, `{kind: text}`, or a JSON schema as a mapping.
+        """The grammar that an option means.
+
+        A `Grammar`, `{kind: text}`, `{"choice": texts}` of which the response is one, or a JSON schema as a
+        mapping.
 
         Raises:
             ValueError: it is something else.
@@ -65,19 +69,23 @@ class Grammar:
             return given
         if not isinstance(given, Mapping) or not given:
             raise ValueError(
-                "grammar must be {'json': schema}, {'regex': expression}, {'lark': grammar}, a JSON schema as"
-                f" a mapping, or a Grammar, got {given!r}"
+                "grammar must be {'json': schema}, {'regex': expression}, {'lark': grammar},"
+                f" {{'choice': texts}}, a JSON schema as a mapping, or a Grammar, got {given!r}"
             )
         kind, text = ("json", given) if len(given) > 1 else next(iter(given.items()))
         if kind not in KINDS or text is given:
             if _KEYWORDS.isdisjoint(given):
                 raise ValueError(
-                    "grammar must hold one of 'json', 'regex', 'lark' or keywords of a JSON schema, got "
-                    + ", ".join(map(repr, given))
+                    "grammar must hold one of 'json', 'regex', 'lark', 'choice' or keywords of a JSON schema,"
+                    f" got {', '.join(map(repr, given))}"
                 )
             kind, text = "json", given
         if kind == "json" and not isinstance(text, str):
             text = json.dumps(text)
+        elif kind == "choice":
+            if isinstance(text, str) or not text or not all(isinstance(one, str) for one in text):
+                raise ValueError(f"grammar: 'choice' must be at least one text in a list, got {text!r}")
+            kind, text = "regex", "|".join(map(re.escape, text))
         if not isinstance(text, str):
             raise ValueError(f"grammar: {kind!r} must be a text, got {text!r}")
         return cls(kind, text)

@@ -16,8 +16,11 @@ _RENAMED = {
     "guided_json": "grammar",
     "guided_regex": "grammar",
     "guided_grammar": "grammar",
+    "guided_choice": "grammar",
 }
-_GRAMMARS = {"guided_json": "json", "guided_regex": "regex", "guided_grammar": "lark"}
+_GRAMMARS = {
+    "guided_json": "json", "guided_regex": "regex", "guided_grammar": "lark", "guided_choice": "choice",
+}  # fmt: skip
 _WINS = frozenset({"max_tokens", "min_tokens", "n", "top_logprobs"})  # over the own name, as in the reference
 
 
@@ -50,7 +53,6 @@ _INSTEAD = {
     "begin_suppress_tokens": "logits_processor",
     "constraints": "grammar",
     "force_words_ids": "grammar",
-    "guided_choice": 'grammar={"regex": "this|that"}',
     "guided_decoding": "grammar",
     "structured_outputs": "grammar",
     "response_format": "grammar",

@@ -51,7 +51,8 @@ class GenerationConfig:
             response, after all of the above and before temperature and filters, as in transformers.
             `ids` is int64 (L,), prompt and response so far, read-only; `scores` is float32 (V,), a
             copy. What it returns, float32 (V,), takes their place; if None, `scores` as it has changed it.
-        grammar: constrains the response: `{"json": schema}`, `{"regex": expression}` or `{"lark": grammar}`.
+        grammar: constrains the response: `{"json": schema}`, `{"regex": expression}`, `{"lark": grammar}` or
+            `{"choice": texts}`.
         num_beams: the number of beams of a beam search; 1 for no search. With a temperature or a filter, the
             next beams are drawn, together and without replacement, from all continuations of all beams.
         length_penalty: scores of beams are divided by their number of tokens to this power.

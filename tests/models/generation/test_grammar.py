@@ -75,6 +75,7 @@ def test_models_with_other_numbers_of_ids(spelling: Any) -> None:
             {"temperature": 0.8, "top_p": 0.9}),
         ({"lark": 'start: "x" num\nnum: /[0-9]{1,3}/'}, lambda text: re.fullmatch("x[0-9]{1,3}", text),
             {"num_beams": 3}),
+        ({"choice": ["(a|b)*", "c d\n", 'é"\\']}, lambda text: text in ("(a|b)*", "c d\n", 'é"\\'), {}),
     ],
 )  # fmt: skip
 def test_responses(grammar, fits, options, scripted_model, spelling):

@@ -21,6 +21,7 @@ SPELLINGS: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"guided_json": {"type": "object"}}, {"grammar": Grammar("json", '{"type": "object"}')}),
     ({"guided_regex": "a+"}, {"grammar": Grammar("regex", "a+")}),
     ({"guided_grammar": "start: A"}, {"grammar": Grammar("lark", "start: A")}),
+    ({"guided_choice": ["a+", "b"]}, {"grammar": Grammar("regex", r"a\+|b")}),
     ({"stop_token_ids": [7, 8]}, {"eos_token_ids": (1, 7, 8)}),
     ({"stop_token_ids": [7], "eos_token_id": 5}, {"eos_token_ids": (5, 7)}),
     ({"suppress_tokens": np.array([3, 4])}, {"suppress_tokens": (3, 4)}),
