@@ -220,7 +220,8 @@ def stream(
     Arguments are checked by the call, before the first step. The decoder's rows are released when the
     iterator ends or is closed. Any thread may call its ``close``: a step that another one computes is the
     last then, is not yielded, and ends the iteration there. With `max_rows`, the first tokens of responses
-    that replace others are a step of their own; accepted draft tokens are consecutive steps.
+    that replace others are a step of their own; accepted draft tokens are consecutive steps. A response that
+    has no room for a token, as its prompt fills the context, is in no step; its reason would be "length".
 
     Example:
         >>> from lite.models import GenerationConfig, OnnxDecoder, embedded_model_path, stream
