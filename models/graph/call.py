@@ -51,6 +51,7 @@ class GraphCall:
         self._limit: float | None = FIRST_RUN_SECONDS  # of the first run
         named = [[(tensor.name, tensor.shape) for tensor in tensors] for tensors in (inputs, outputs)]
         self._rows = row_axes(*named) if all(x.batch is None for x in inputs) else {}
+        self._vectors_last = sorted(range(len(inputs)), key=lambda i: len(inputs[i].shape) == 1)
         self._beyond_numpy = any(tensor.dtype.kind == "V" for tensor in outputs)  # bfloat16
 
     def __call__(self, *arrays: Any) -> Any:
@@ -105,14 +106,21 @@ class GraphCall:
         return bool(lacking)
 
     def _lead(self, values: list[Any]) -> Shape | None:
-        """The batch dimensions, which all inputs share; None if the graph has no batch."""
+        """The batch dimensions, which all inputs share; None if the graph has no batch.
+
+        An input of one number a row may have a dimension of one behind, as flags of environments have.
+        """
         lead: Shape | None = None
         first = ""
-        for tensor, value in zip(self.inputs, values, strict=True):
+        for i in self._vectors_last:
+            tensor, value = self.inputs[i], values[i]
             if value is None:
                 continue
             if tensor.batch is None:
                 _check_sizes(tensor, value.shape, value.shape)
+                continue
+            if lead is not None and len(tensor.shape) == 1 and value.shape == (*lead, 1):
+                values[i] = value.reshape(lead)
                 continue
             extra = value.ndim - (len(tensor.shape) - 1)
             if extra < 0:

@@ -26,7 +26,8 @@ class OnnxModule(TensorDictModule):
     Any number of leading dimensions of the inputs is the batch, which the graph sees as one dimension, at its
     own batch axis: where most inputs share a dynamic size. So an LSTM's state (layers, batch, features) is an
     entry (batch, layers, features). A graph without dynamic sizes takes exactly its shapes; one of a single
-    row takes a frame without it, too, and then gives no row. Values are cast to the graph's dtypes within
+    row takes a frame without it, too, and then gives no row. An input of one number a row, such as a flag, may
+    have a one behind, as flags of environments have. Values are cast to the graph's dtypes within
     their kind (float64 to float32, integers to floats, integers to narrower ones if they fit). Copies share a
     session; pickling keeps the path. Threads may share a module.
 

@@ -357,10 +357,17 @@ def _differ(inputs: list[Any], ranks: tuple[int | None, ...]) -> bool:
 
 
 def _lead(inputs: list[Any], ranks: tuple[int | None, ...]) -> tuple[int, ...] | None:
-    """The batch dimensions, which all inputs that have a batch share; None if they do not."""
+    """The batch dimensions, which all inputs that have a batch share; None if they do not.
+
+    An input of one number a row may have a one behind, as flags of environments have; it loses it here.
+    """
     lead: tuple[int, ...] | None = None
-    for value, rank in zip(inputs, ranks, strict=True):
+    for i in sorted(range(len(ranks)), key=lambda i: ranks[i] == 1):
+        value, rank = inputs[i], ranks[i]
         if rank is None or value is None:
+            continue
+        if rank == 1 and lead is not None and value.shape == (*lead, 1):
+            inputs[i] = value.reshape(lead)
             continue
         if value.ndim < rank - 1:
             return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import raises
+from helpers.cases import each_case, raises
 from helpers.models.scripted_session import Arg, Session
 from helpers.recurrent_policy import inputs
 
@@ -55,6 +55,23 @@ def test_a_graph_of_one_row_takes_a_frame_without_it() -> None:
     )
     no_row = OnnxModule(Session([Arg("x", [4, 1])], [Arg("y", [2, 1])]))
     raises(ValueError, r"x: float32\[4, 1\]: got .* \(4,\)", no_row, np.zeros(4, F32))
+
+
+@each_case("lead", [(), (3,), (2, 3)])
+def test_flags_of_environments_may_have_a_dimension_behind(lead: tuple[int, ...]) -> None:
+    """As `InitTracker` writes them, where the graph of a recurrent policy has one number a row."""
+    arguments = [Arg("start", ["n"]), Arg("x", ["n", 4])], [Arg("y", ["n"])]
+    given = {}
+
+    def run(**got: list[int]) -> list[np.ndarray]:
+        given.update(got)
+        return [np.zeros(got["x"][0], F32)]
+
+    module = OnnxModule(Session(*arguments, run))
+    for start in (lead, (*lead, 1)):
+        assert module(np.ones(start, bool), np.zeros((*lead, 4), F32)).shape == lead, start
+        assert given["start"] == given["x"][:1], start
+    raises(ValueError, "differ in their batch", module, np.ones((*lead, 2)), np.zeros((*lead, 4), F32))
 
 
 def test_a_batch_that_is_fixed() -> None:

@@ -384,6 +384,24 @@ def test_batch_dimensions_in_front_are_the_batch_of_the_graph(rows: str | int, l
         np.testing.assert_allclose(jit(lambda x: plain(x, None))(x), x @ w, rtol=1e-5)
 
 
+@each_case("rows", ["n", 1])
+@each_case("lead", [(), (3,), (2, 3)])
+def test_flags_of_environments_may_have_a_dimension_behind(rows: str | int, lead: tuple[int, ...]) -> None:
+    nodes = [
+        writer.node("Unsqueeze", "", ["start", "last"], ["column"], {}),
+        writer.node("Mul", "", ["x", "column"], ["y"], {}),
+    ]
+    kinds = {"start": [rows], "x": [rows, 3]}
+    given = [writer.value(name, np.dtype(np.float32), sizes) for name, sizes in kinds.items()]
+    results = [writer.value("y", np.dtype(np.float32), [rows, 3])]
+    graph = writer.graph("graph", nodes, [writer.tensor("last", np.int64([1]))], given, results)
+    net = nn.from_onnx(writer.model(graph, 21, ("tests", "")))
+    start = np.arange(np.prod(lead, dtype=int)).reshape(lead).astype(np.float32)
+    x = np.ones((*lead, 3), np.float32)
+    np.testing.assert_array_equal(net(start[..., None], x), x * start[..., None])
+    np.testing.assert_array_equal(net(start, x), x * start[..., None])
+
+
 def test_an_output_without_the_batch_is_named() -> None:
     net = nn.from_onnx(model_of([writer.node("MatMul", "", ["x", "x"], ["y"], {})], {"x": X[0]}, ["y"]))
     np.testing.assert_array_equal(net(X[0]), X[0] @ X[0])
