@@ -252,7 +252,8 @@ def _check_sizes(tensor: GraphTensor, got: Shape, shape: Shape) -> None:
     if tensor.batch is None:
         raise ValueError(
             f"{tensor}: got an array of shape {got}; the graph has no batch here that can change. "
-            "Export it with one: dynamic_shapes (or dynamic_axes) of torch.onnx.export."
+            "Export it with one: dynamic_shapes (or dynamic_axes) of torch.onnx.export. As it is, "
+            "lite.nn.from_onnx runs it with more rows where it folds none."
         )
     fixed = tensor.shape[tensor.batch]
     if isinstance(fixed, int) and fixed != shape[tensor.batch]:

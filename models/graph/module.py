@@ -26,10 +26,10 @@ class OnnxModule(TensorDictModule):
     Any number of leading dimensions of the inputs is the batch, which the graph sees as one dimension, at its
     own batch axis: where most inputs share a dynamic size. So an LSTM's state (layers, batch, features) is an
     entry (batch, layers, features). A graph without dynamic sizes takes exactly its shapes; one of a single
-    row takes a frame without it, too, and then gives no row. An input of one number a row, such as a flag, may
-    have a one behind, as flags of environments have. Values are cast to the graph's dtypes within
-    their kind (float64 to float32, integers to floats, integers to narrower ones if they fit). Copies share a
-    session; pickling keeps the path. Threads may share a module.
+    row takes a frame without it, too, and then gives no row. An input of one number a row may have a one
+    behind, as flags of environments. Values are cast to the graph's dtypes within their kind (float64 to
+    float32, integers to floats, integers to narrower ones if they fit). Copies share a session; pickling
+    keeps the path. Threads may share a module.
 
     States that the contract pairs (an LSTM's, the frames of `CatFrames`) go from ("next", key) to key, as
     `lite.envs.step_mdp` does. They may be missing where all of "is_init" is True: an episode starts.

@@ -24,6 +24,7 @@ from lite import NestedKey, TensorDict
 from lite._arrays.public import belong_to
 from lite._files.commit import finish, replace_tree
 from lite._files.meta import damaged
+from lite._files.payload import if_pickled
 from lite._transforms.vmap.running import reads
 from lite.data.replay.columns import is_container
 from lite.data.replay.mapped_storage import LazyMemmapStorage
@@ -745,6 +746,10 @@ class ReplayBuffer:
 
     def _load_from(self, root: Path, member: str = "", verify: bool = False) -> None:
         """As `loads`; a `member` of TorchRL's ensemble has a folder of this name in each folder of a part."""
+        if root.is_file():
+            raise ValueError(
+                f"{root} is a file, and no folder that dumps wrote{if_pickled(str(root)) or '.'}"
+            )
         finish(str(root))
         folders = [root / name / member for name in ("storage", "sampler", "writer", "transforms")]
         require_inside(*folders, *(folder.parent for folder in folders if member))

@@ -405,6 +405,9 @@ def test_damaged_dumps(tmp_path) -> None:
     buffer = filled()
     buffer.dumps(tmp_path / "b")
     raises(FileNotFoundError, "", lambda: filled().loads(tmp_path / "nothing"))
+    (tmp_path / "buffer.pkl").write_bytes(pickle.dumps(list(range(100))))
+    refused = r"buffer.pkl is a file, and no folder that dumps wrote\. It is a pickle"
+    raises(ValueError, refused, filled().loads, tmp_path / "buffer.pkl")
     (tmp_path / "b" / "buffer_metadata.json").write_text('{"batch_size": 3, "rng": {"bit_generator": "x"}}')
     with pytest.raises(ValueError, match="buffer_metadata"):
         filled().loads(tmp_path / "b")
