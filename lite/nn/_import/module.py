@@ -56,7 +56,7 @@ _MASKED = {"Add": frozenset({0, 1}), "Where": frozenset({1, 2})}
 _SCALED = {"Mul": frozenset({0, 1}), "Div": frozenset({0, 1})}
 # What normalises an input: its operators after another, and those that go between.
 _NORMALIZE = (("Sub", "Div"), ("Sub", "Mul"), ("Mul", "Add"))
-_BETWEEN = frozenset({"Cast", "Clip", "Concat", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_BETWEEN = frozenset({"Cast", "Clip", "Concat", "Flatten", "Identity", "Reshape", "Squeeze"})
 _LOWEST = -65504.0  # of float16: no weight, but what a mask adds
 # Inputs whose numbers say what is computed, such as a size.
 _SETTINGS: dict[str, frozenset[int]] = {

@@ -28,7 +28,7 @@ _NEVER_FOLDED = frozenset(
 )
 # How a file is made without operators that have no rule.
 _HINTS = {
-    **dict.fromkeys(_NEVER_FOLDED, " (export a graph that takes what is drawn as an input)"),
+    **dict.fromkeys(_NEVER_FOLDED, " (choose outputs that need no draw, or export it as an input)"),
     "ZipMap": " (skl2onnx omits it with options={'zipmap': False})",
     "com.microsoft.nchwc": " (ORT_ENABLE_EXTENDED omits these, which are of one processor)",
 }
