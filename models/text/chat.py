@@ -80,7 +80,7 @@ def render_messages(
     )
     special = getattr(tokenizer, "special_tokens_map", None) or {}
     if not probe:
-        warn_of_dropped(source, tools=options.get("tools"), documents=options.get("documents"))
+        warn_of_dropped(source, turns, tools=options.get("tools"), documents=options.get("documents"))
 
     def render(turns: Turns, **changes: Any) -> Rendered:
         return render_chat(source, turns, **{**special, **options, **changes})

@@ -110,9 +110,10 @@ def render_chat(
     return _take_spans(text, mark)
 
 
-def warn_of_dropped(template: str, **given: Any) -> None:
-    """Warn of ``tools`` and ``documents`` that are given to a template that never writes them."""
-    for name, value in given.items():
+def warn_of_dropped(template: str, turns: Sequence[Mapping[str, Any]], **given: Any) -> None:
+    """Warn of ``tools``, ``documents`` and tool calls that are given to a template that never writes them."""
+    calls = any(turn.get("tool_calls") for turn in turns)
+    for name, value in {**given, "tool_calls": calls}.items():
         if value and not _writes(template, name):
             warnings.warn(
                 f"the chat template does not write {name}: the model will not see them", stacklevel=4
@@ -121,20 +122,31 @@ def warn_of_dropped(template: str, **given: Any) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _writes(template: str, name: str) -> bool:
-    """Whether a template writes something else where there are tools or documents."""
+    """Whether a template writes something else where there are tools, documents or tool calls."""
     chat = [{"role": "system", "content": "a"}, {"role": "user", "content": "a"}]
-    probe = {"tools": {"type": "function", "function": _PROBE}, "documents": {"title": "a", "text": "b"}}
+    call = {"id": "abcdefghi", "type": "function", "function": {"name": "f", "arguments": {"x": 1}}}
+    probe = {
+        "tools": {"type": "function", "function": _PROBE},
+        "documents": {"title": "a", "text": "b"},
+        "tool_calls": call,
+    }
     special: dict[str, Any] = {"bos_token": "", "eos_token": "", "add_generation_prompt": True}
 
     def said(turns: Any, value: Any) -> str | None:
+        given = {name: value}
+        if name == "tool_calls":
+            turns, given = [*turns[:-1], {**turns[-1], name: value}], {}
         try:
-            return render_chat(template, turns, **{name: value}, **special).text
+            return render_chat(template, turns, **given, **special).text
         except ValueError:
             return None
 
-    pairs = [(said(turns, None), said(turns, [probe[name]])) for turns in (chat, chat[1:])]
-    # a template that takes neither conversation looks at more than there is
-    return any(plain != other for plain, other in pairs) or pairs == [(None, None)] * 2
+    chats = [chat, chat[1:]]
+    if name == "tool_calls":
+        chats = [[*turns, {"role": "assistant", **own}] for turns in chats for own in ({"content": ""}, {})]
+    pairs = [(said(turns, None), said(turns, [probe[name]])) for turns in chats]
+    # a template that takes none of the conversations looks at more than there is
+    return any(plain != other for plain, other in pairs) or pairs == [(None, None)] * len(pairs)
 
 
 _PROBE = {"name": "f", "description": "f", "parameters": {"type": "object", "properties": {}, "required": []}}

@@ -314,7 +314,6 @@ class Tokenizer:
         if return_assistant_tokens_mask and not (tokenize and return_dict):
             raise ValueError("return_assistant_tokens_mask needs tokenize=True and return_dict=True")
         source = self._template_source(chat_template, tools)
-        warn_of_dropped(source, tools=tools, documents=variables.get("documents"))
         if return_assistant_tokens_mask and not has_generation_block(source):
             warnings.warn(
                 "return_assistant_tokens_mask: the chat template has no {% generation %} block, so the mask"
@@ -335,6 +334,8 @@ class Tokenizer:
             )
             for chat in chats
         ]
+        turns = [turn for chat in chats for turn in chat]
+        warn_of_dropped(source, turns, tools=tools, documents=variables.get("documents"))
         if not tokenize:
             return rendered[0].text if single else [row.text for row in rendered]
         with self._refusing:

@@ -1,4 +1,5 @@
 import sys
+import warnings
 from typing import Any
 
 import pytest
@@ -142,19 +143,27 @@ def test_reasoning_has_every_name_that_templates_know() -> None:
 @pytest.mark.parametrize(
     ("source", "warned"),
     [
-        ("{{ messages[-1].content }}", ["tools", "documents"]),
-        ("{{ tools | tojson }}{{ messages[-1].content }}", ["documents"]),
-        ("{% if messages[0].role == 'system' %}{{ tools[0].function.name }}{% endif %}", ["documents"]),
+        ("{{ messages[-1].content }}", ["tools", "documents", "tool_calls"]),
+        ("{{ tools | tojson if tools }}{{ messages[-1].tool_calls | list }}", ["documents"]),
+        (
+            "{% if 'content' not in messages[-1] %}{{ messages[-1].tool_calls }}{% endif %}",
+            ["tools", "documents"],
+        ),
+        (
+            "{% if messages[0].role == 'system' %}{{ tools[0].function.name }}{% endif %}",
+            ["documents", "tool_calls"],
+        ),
         (
             "{% if messages[0].role == 'system' %}{{ raise_exception('no') }}{% endif %}",
-            ["tools", "documents"],
+            ["tools", "documents", "tool_calls"],
         ),
         ("{{ documents[0].title }}{{ raise_exception('no') if messages | length < 9 }}", []),
     ],
 )
 def test_what_a_template_drops_is_told(source: str, warned: list[str], recwarn: Any) -> None:
-    warn_of_dropped(source, tools=[{}], documents=[{"title": "a", "text": "b"}])
-    warn_of_dropped(source, tools=None, documents=[])
+    turns = [USER, {"role": "assistant", "content": "", "tool_calls": [{}]}]
+    warn_of_dropped(source, turns, tools=[{}], documents=[{"title": "a", "text": "b"}])
+    warn_of_dropped(source, [USER], tools=None, documents=[])
     message = "the chat template does not write {}: the model will not see them"
     assert [str(one.message) for one in recwarn] == [message.format(name) for name in warned]
 
@@ -166,6 +175,20 @@ def test_tools_that_are_dropped(byte_tokenizer: Any) -> None:
         History.from_chats(chat).apply_chat_template(tokenizer=tokenizer, tools=TOOLS)
     with pytest.warns(UserWarning, match="does not write tools"):
         tokenizer.apply_chat_template(chat, tokenize=False, tools=TOOLS)
+    chat += [
+        {"role": "assistant", "content": "", "tool_calls": [{"function": {"name": "f", "arguments": {}}}]}
+    ]
+    with pytest.warns(UserWarning, match="does not write tool_calls"):
+        History.from_chats(chat).apply_chat_template(tokenizer=tokenizer)
+    with pytest.warns(UserWarning, match="does not write tool_calls"):
+        tokenizer.apply_chat_template(chat, tokenize=False)
+    spelt = {
+        "role": "assistant",
+        "content": '<tool_call>\n{"name": "f"}\n</tool_call>',
+        "tool_calls": [{"name": "f"}],
+    }
+    with warnings.catch_warnings(action="error"):  # the content has it
+        History.from_chats([chat[0], spelt]).apply_chat_template(tokenizer=tokenizer)
 
 
 def test_tools_and_documents_are_dicts() -> None:
