@@ -52,7 +52,7 @@ def render_chat(
     ``variables`` (special tokens, say), the functions ``raise_exception`` and ``strftime_now``, a
     ``tojson`` that keeps non-ASCII characters, loop controls, and ``{% generation %}`` blocks. As with
     transformers, fields of messages that are None are not there, and reasoning has each of the names that
-    templates know.
+    templates know. A content whose parts are all texts is one text to a template that does not read parts.
 
     Args:
         template: Jinja source.
@@ -91,6 +91,8 @@ def render_chat(
     # written so far, that also works inside macros, captures and filters.
     mark = secrets.token_hex(16)
     turns = [_as_seen(message) for message in messages]
+    if any(isinstance(turn.get("content"), list | tuple) for turn in turns) and not _reads_parts(template):
+        turns = [_joined(turn) for turn in turns]
     if continue_final_message:
         turns = _mark_end(turns, f"{mark}!")
     context = {
@@ -100,9 +102,7 @@ def render_chat(
         "documents": documents,
         "add_generation_prompt": add_generation_prompt,
     }
-    text: str = needed(
-        "lite.models.text.template_sandbox", "chat templates need jinja2", install("llm")
-    ).render(template, context, mark, max_chars)
+    text = _rendered(template, context, mark, max_chars)
     if continue_final_message:
         text, found, _ = text.partition(f"{mark}!")
         if not found:
@@ -157,6 +157,38 @@ def _as_seen(message: Mapping[str, Any]) -> dict[str, Any]:
     turn = {name: value for name, value in message.items() if value is not None}
     said = [turn[name] for name in _REASONING if name in turn]
     return {"thinking": said[0], **turn, "reasoning_content": said[0]} if said else turn
+
+
+def _rendered(template: str, context: Mapping[str, Any], mark: str, max_chars: int) -> str:
+    sandbox = needed("lite.models.text.template_sandbox", "chat templates need jinja2", install("llm"))
+    text: str = sandbox.render(template, context, mark, max_chars)
+    return text
+
+
+@functools.lru_cache(maxsize=64)
+def _reads_parts(template: str) -> bool:
+    """Whether a template reads parts of a content, for which others fail or write Python's list of them."""
+
+    def said(content: Any) -> str | None:
+        context = {"messages": [{"role": "user", "content": content}], "add_generation_prompt": True}
+        try:
+            return _rendered(template, {**context, "bos_token": "", "eos_token": ""}, "", MAX_RENDERED_CHARS)
+        except ValueError:
+            return None
+
+    parts = said([{"type": "text", "text": "a"}])
+    return said("a") is None or (parts is not None and "{'type': 'text'" not in parts)
+
+
+def _joined(turn: dict[str, Any]) -> dict[str, Any]:
+    """A message whose content is one text, if all of its parts are texts."""
+    parts = turn.get("content")
+    if not isinstance(parts, list | tuple) or not all(
+        isinstance(part, Mapping) and part.get("type") == "text" and isinstance(part.get("text"), str)
+        for part in parts
+    ):
+        return turn
+    return {**turn, "content": "".join([part["text"] for part in parts])}
 
 
 def _mark_end(messages: list[dict[str, Any]], mark: str) -> list[dict[str, Any]]:

@@ -128,6 +128,27 @@ def test_fields_without_a_value_are_not_there() -> None:
         render_chat("{% for m in messages %}{{ m.role + m.content }}{% endfor %}", bare)
 
 
+def test_parts_of_text_are_a_text_where_a_template_takes_one() -> None:
+    parts: list[Any] = [{"type": "text", "text": "a "}, {"type": "text", "text": "b"}]
+    chat = [{"role": "user", "content": parts}, BOT, {"role": "user", "content": [*parts, {"type": "image"}]}]
+    loop = "{% for m in messages %}{{ m.role[0] }}:CONTENT;{% endfor %}"
+    each = "{% for p in m.content %}<{{ p.text }}>{% endfor %}"
+    reads = f"{{% if m.content is string %}}{{{{ m.content }}}}{{% else %}}{each}{{% endif %}}"
+    for said, expected in (
+        ("{{ m.content }}", "u:a b;a:Yo;"),
+        ("{{ m.content | trim }}", "u:a b;a:Yo;"),
+        ("{{ 'x' + m.content }}", "u:xa b;a:xYo;"),
+        (reads, "u:<a ><b>;a:Yo;"),
+        ("{{ m.content | tojson }}{{ raise_exception('') if messages | length < 2 }}",
+            'u:[{"type": "text", "text": "a "}, {"type": "text", "text": "b"}];a:"Yo";'),
+    ):  # fmt: skip
+        assert render_chat(loop.replace("CONTENT", said), chat[:2]).text == expected, said
+    assert "image" in render_chat(loop.replace("CONTENT", "{{ m.content }}"), chat).text
+    open_end = render_chat(loop.replace("CONTENT", "{{ m.content }}"), chat[:1], continue_final_message=True)
+    assert open_end.text == "u:a b"
+    assert chat[0]["content"] is parts
+
+
 def test_reasoning_has_every_name_that_templates_know() -> None:
     source = "{{ messages[0].reasoning_content }} {{ messages[0].thinking }}"
     for given, expected in (
