@@ -194,6 +194,8 @@ def _arrow_column(package: ModuleType, entry: Any, key: str) -> Any:
             raise ValueError(
                 f"the text at key {key!r} cannot be written: {error.object[:80]!r} is no UTF-8."
             ) from None
+        except package.ArrowException as error:
+            raise ValueError(f"Arrow has no type for the objects at key {key!r}: {error}") from None
     array = np.ascontiguousarray(host_array(entry, key))
     if array.dtype.kind in "cV" or 0 in array.shape[1:]:
         raise ValueError(f"Arrow has no type for the {array.dtype} array of {array.shape} at key {key!r}.")

@@ -95,6 +95,8 @@ def test_arrow():
     assert chunked["a"].shape == (6, 2)
     raises(ValueError, "batch dimension", lambda: lite.to_arrow(TensorDict(a=1)))
     raises(ValueError, "complex", lambda: lite.to_arrow(TensorDict({"a": np.ones(2, complex)}, [2])))
+    mixed = TensorDict({"n": {"a": [{"x": 1}, {"x": "y"}]}}, [2])
+    raises(ValueError, "objects at key 'n.a': Could not convert 'y'", lite.to_arrow, mixed)
     raises(ValueError, r"of \(2, 0\) at key 'a'", lite.to_arrow, TensorDict({"a": np.ones((2, 0))}, [2]))
     raises(ValueError, "column", lite.to_arrow, TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]))
 
