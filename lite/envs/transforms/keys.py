@@ -6,7 +6,7 @@ from typing import Any
 
 from lite import NestedKey, TensorDictBase, unravel_key_list
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import Keys, Transform, TwoWayTransform
+from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, is_graph
 from lite.specs.composite import Composite
 
 _OUTPUTS = ("full_done_spec", "full_reward_spec", "full_observation_spec")
@@ -69,7 +69,7 @@ class RenameTransform(TwoWayTransform):
     def _renamed(self, td: TensorDictBase, old: list[NestedKey], new: list[NestedKey]) -> TensorDictBase:
         for source, target in zip(old, new, strict=True):
             if source not in td:
-                if self._missing_tolerance:
+                if self._missing_tolerance or is_graph(td):
                     continue
                 raise KeyError(f"RenameTransform reads {source!r}, which is missing.")
             if self.create_copy:

@@ -15,7 +15,7 @@ from lite._arrays.public import belong_to
 from lite._arrays.types import is_symbolic
 from lite._tree.keys import require_path
 from lite.envs.transforms.affine import ObservationNorm
-from lite.envs.transforms.base import Keys, Transform, apply_to_composite, numbers
+from lite.envs.transforms.base import Keys, Transform, apply_to_composite, is_graph, numbers
 from lite.envs.transforms.compose import Compose
 from lite.specs.arrays import Unbounded
 from lite.specs.base import Shape, TensorSpec
@@ -368,7 +368,7 @@ class VecNormV2(RunningNorm):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Update the statistics, unless they are frozen, and normalise the entries, in place."""
         missing = [key for key in self.in_keys if key not in tensordict]
-        if missing and not self._missing_tolerance:
+        if missing and not self._missing_tolerance and not is_graph(tensordict):
             raise KeyError(f"VecNormV2 reads {missing}, which are missing.")
         return self._each(tensordict, [key for key in self.in_keys if key not in missing])
 

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
@@ -280,13 +281,14 @@ def to_onnx(
         example = of_arrays(module, inputs, kwargs or {}, input_names, dynamic_axes)
     normalizers = _normalizers(normalization or {}, example)
     found: dict[str, NestedKey] = {}
+    kept = example.inputs
 
     def run(graph: Graph, arrays: list[GraphArray]) -> dict[str, Any]:
         pairs = zip(example.inputs, arrays, strict=True)
         with set_interaction_type(how), set_skip_existing(False), alone(graph):
             given = [_normalized(graph, one, array, normalizers) for one, array in pairs]
             results = example.call(symbolic(graph, module), given)
-        names = names_of_outputs(list(results), output_names, example.inputs)
+        names = names_of_outputs(list(results), output_names, kept)
         found.clear()
         found.update({name: key for key, name in names.items()})
         return {names[key]: value for key, value in results.items()}
@@ -300,11 +302,15 @@ def to_onnx(
         raise
     read = {name for node in traced.nodes for name in node.reads}
     given = inputs[0].keys(True, True) if of_frame and has_transforms(module) else ()
-    unread = [one.key for one in example.inputs if one.name not in read and one.key in given]
+    unread = {one.name: one for one in example.inputs if one.name not in read and one.key in given}
     if unread and not (input_names or dynamic_axes):
-        rest = inputs[0].exclude(*unread)  # rewards and the like, which who runs the graph has not
-        named = None, output_names, None, states, normalization
-        return to_onnx(module, path, [rest], None, *named, how, external_data, contract, opset)
+        # Rewards and the like, which who runs the graph has not; outputs may have their names.
+        kept = [one for one in example.inputs if one.name not in unread]
+        for name, one in unread.items():
+            one.name = f"unread {name}"
+        traced = trace(run, [one.symbolic for one in example.inputs], sorted(sizes))
+        traced = replace(traced, inputs=tuple(one.symbolic for one in kept))
+        example.inputs = kept
     agreed = Contract(
         tuple(_described(one, normalizers.get(one.key)) for one in example.inputs),
         tuple(ContractTensor(name, found[name], shape, dtype.name) for name, shape, dtype in traced.outputs),

@@ -197,6 +197,25 @@ def test_a_graph_keeps_what_it_pools_as_a_state(count, tmp_path):
         jit(whole)(TensorDict({"x": td["x"][:1]}, [1]))
 
 
+@each_case("given", [["a", "b", "reward"], ["a", "b"]])
+def test_what_a_policy_does_not_read_is_no_input(given, tmp_path):
+    """Entries that the chain reads for others alone, and rewards, whether the example has them or not."""
+    entries = {"a": OBS[:, :2], "b": OBS[:, 2:], "reward": OBS[:, :1]}
+    chain = e.Compose(
+        e.VecNormV2(["a", "reward"], decay=0.9, reduce_batch_dims=True),
+        e.RenameTransform(["a", "b", "reward"], ["x", "y", "r"]),
+        e.CatTensors(["y"], "z"),
+    )
+    chain(TensorDict(entries, [3]))
+    whole = TensorDictSequential(chain.eval(), TensorDictModule(nn.Identity(), ["x"], ["b"]))
+    whole[0][0].freeze()
+    _, run = runner(
+        whole.select_out_keys("b").to_onnx(tmp_path / "a.onnx", TensorDict(entries, [3]).select(*given))
+    )
+    wanted = chain(TensorDict(entries, [3]))["x"]
+    np.testing.assert_allclose(run({"a": entries["a"]})["b"], wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_actions_are_scaled_after_the_policy(tmp_path):
     scaling = e.ActionScaling(loc=1.0, scale=2.0)
     policy = TensorDictModule(nn.Linear(4, 2), ["x"], ["action"])
