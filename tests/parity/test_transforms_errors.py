@@ -45,6 +45,7 @@ ERRORS = {
     "frozen too early, too": lambda b: b.e.VecNorm(["x"]).frozen_copy(),
     "unsqueeze": lambda b: b.e.UnsqueezeTransform(0, in_keys=["x"]),
     "permute": lambda b: b.e.PermuteTransform((0, 1), in_keys=["x"]),
+    "permute too many": lambda b: b.e.PermuteTransform((-1, -3, -2), in_keys=["x"])(batch(b, {"x": OBS})),
     "flatten": lambda b: b.e.FlattenObservation(0, -1),
     "frames along dim": lambda b: b.e.CatFrames(2, 0),
     "frames without a batch": lambda b: b.e.CatFrames(2, -1, ["x"])(batch(b, {"x": OBS}, ())),

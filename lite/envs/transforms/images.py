@@ -193,15 +193,22 @@ class CenterCrop(ImageTransform):
         # Half of an odd rest goes to the even side, and to the end where there is nothing to cut.
         starts = [
             round((have - want) / 2) if have >= want else -((want - have) // 2)
-            for have, want in zip(obs.shape[-2:], sizes, strict=True)
+            for have, want in zip(_sizes(obs), sizes, strict=True)
         ]
         return _cropped(obs, (starts[0], starts[1]), sizes)
+
+
+def _sizes(images: Any) -> Any:
+    """W and H."""
+    if images.ndim < 2:
+        raise TypeError(f"images must be of shape (..., W, H), got {tuple(images.shape)}.")
+    return images.shape[-2:]
 
 
 def _cropped(image: Any, starts: tuple[int, int], sizes: tuple[int, int]) -> Any:
     """Crops of the last two dimensions, from `starts` and of `sizes`; zeros outside of the image."""
     pads, index = [(0, 0)] * (image.ndim - 2), []
-    for have, start, size in zip(image.shape[-2:], starts, sizes, strict=True):
+    for have, start, size in zip(_sizes(image), starts, sizes, strict=True):
         first, last = min(max(start, 0), int(have)), min(max(start + size, 0), int(have))
         before = min(max(-start, 0), size)
         pads.append((before, size - before - (last - first)))
@@ -262,7 +269,7 @@ class Resize(ImageTransform):
         self.interpolation = interpolation
 
     def _apply_transform(self, obs: Any) -> Any:
-        rows, columns = (int(size) for size in obs.shape[-2:])
+        rows, columns = (int(size) for size in _sizes(obs))
         if (rows, columns) == (self.w, self.h):
             return obs
         if self.interpolation.startswith("nearest"):

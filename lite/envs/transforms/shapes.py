@@ -21,13 +21,7 @@ from lite.specs.base import Shape, TensorSpec, as_size
 from lite.specs.composite import Composite
 
 
-class _Shaped(TwoWayTransform):
-    """A transform of shapes."""
-
-    transform_observation_spec = map_outputs
-
-
-class UnsqueezeTransform(_Shaped):
+class UnsqueezeTransform(TwoWayTransform):
     """Inserts a dimension of size 1, and takes it out of inputs.
 
     Args:
@@ -85,7 +79,7 @@ class UnsqueezeTransform(_Shaped):
         return _squeezed(state, self.dim)
 
     transform_action_spec = transform_state_spec = map_inputs
-    transform_reward_spec = map_outputs
+    transform_observation_spec = transform_reward_spec = map_outputs
 
 
 class SqueezeTransform(UnsqueezeTransform):
@@ -111,7 +105,7 @@ class SqueezeTransform(UnsqueezeTransform):
         return _unsqueezed(state, self.dim)
 
 
-class PermuteTransform(_Shaped):
+class PermuteTransform(TwoWayTransform):
     """Reorders the last dimensions, and puts those of inputs back.
 
     Args:
@@ -156,6 +150,8 @@ class PermuteTransform(_Shaped):
     def _inv_apply_transform(self, state: Any) -> Any:
         count = len(self.dims)
         return _permuted(state, [int(place) - count for place in np.argsort(self.dims)])
+
+    transform_observation_spec = map_outputs
 
     @apply_to_composite_inv
     def transform_input_spec(self, input_spec: TensorSpec) -> TensorSpec:
@@ -318,10 +314,11 @@ def _unsqueezed(value: Any, dim: int) -> Any:
 
 
 def _squeezed(value: Any, dim: int) -> Any:
-    scalar = not value.ndim and dim in (0, -1)
-    return np.squeeze(value, dim) if not scalar and value.shape[dim] == 1 else value
+    return np.squeeze(value, dim) if (value.ndim or dim not in (0, -1)) and value.shape[dim] == 1 else value
 
 
 def _permuted(value: Any, dims: Sequence[int]) -> Any:
     front = value.ndim - len(dims)
+    if front < 0:
+        raise RuntimeError(f"dims={dims} are of {len(dims)} dimensions, got an entry of shape {value.shape}.")
     return np.transpose(value, (*range(front), *(dim + value.ndim for dim in dims)))

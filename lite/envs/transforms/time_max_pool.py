@@ -12,7 +12,6 @@ from lite._tree.keys import require_path
 from lite.envs.transforms.base import Keys, apply_to_composite
 from lite.envs.transforms.resets import KeepingTransform, reset_mask, where_reset
 from lite.nn._modules.initial import UninitializedBuffer
-from lite.specs.base import TensorSpec
 
 
 class TimeMaxPool(KeepingTransform):
@@ -83,9 +82,7 @@ class TimeMaxPool(KeepingTransform):
             self._set_buffer(name, np.zeros((self.buffer_size, *value.shape), value.dtype))
         return self._buffers[name]
 
-    @apply_to_composite
-    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        return observation_spec
+    transform_observation_spec: Any = apply_to_composite(lambda self, spec: spec)
 
     def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, Any]:
         """Inputs of a graph besides `in_keys`: where an episode starts, and the kept observations.

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lite import TensorDict
-from lite.envs import CenterCrop, Crop, GrayScale, ToTensorImage
+from lite.envs import CenterCrop, Crop, GrayScale, Resize, ToTensorImage
 
 IMAGE = np.arange(36, dtype=np.uint8).reshape(1, 6, 6)
 
@@ -29,6 +29,12 @@ def test_grey_is_cut_and_not_rounded():
     assert (out.item(), out.dtype) == (int(0.2989 * 10 + 0.587 * 20 + 0.114 * 30), np.uint8)
     with pytest.raises(TypeError, match=r"images must be of shape \(..., 3, W, H\)"):
         applied(GrayScale())
+
+
+def test_what_is_no_image():
+    for transform in (Crop(2), CenterCrop(2), Resize(2)):
+        with pytest.raises(TypeError, match=r"images must be of shape \(..., W, H\), got \(6,\)"):
+            applied(transform, IMAGE[0, 0])
 
 
 @pytest.mark.compiled

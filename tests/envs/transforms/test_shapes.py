@@ -29,6 +29,11 @@ def test_there_and_back():
         assert transform.transform_observation_spec(Bounded(0, x)).shape == shape
 
 
+def test_more_dims_than_an_entry_has():
+    wrong = r"dims=\(-2, -1\) are of 2 dimensions, got an entry of shape \(3,\)"
+    raises(RuntimeError, wrong, PermuteTransform((-2, -1), ["x"]), TensorDict(x=np.ones(3)))
+
+
 def test_a_scalar_has_no_dimension_to_squeeze():
     assert SqueezeTransform(-1, in_keys=["x"])(TensorDict(x=1.0))["x"].shape == ()
     raises(IndexError, "", SqueezeTransform(-2, in_keys=["x"]), TensorDict(x=1.0))
