@@ -25,8 +25,8 @@ def mapped(spec: TensorSpec, function: Callable[[Any], Any]) -> TensorSpec:
         return Bounded(low, high, shape=low.shape, dtype=low.dtype)
     if spec.dtype is None:
         return spec
-    made = function(np.zeros(known(spec.shape), spec.dtype))
-    if made.dtype.kind == "f" != spec.dtype.kind:
+    made = function(np.ones(known(spec.shape), spec.dtype))
+    if made.dtype.kind == "f" != spec.dtype.kind and (made != 1).any():
         return Unbounded(made.shape, dtype=made.dtype)  # no numbers of classes any more
     changed = spec.clone()
     changed.shape, changed.dtype = np.shape(made), made.dtype

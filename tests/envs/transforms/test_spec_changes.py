@@ -17,6 +17,7 @@ def test_shape_and_dtype_are_those_of_the_values():
     assert mapped(Unbounded((2, -1)), lambda value: value[None]) == Unbounded((1, 2, 1))
     assert mapped(Categorical(3, (2,)), lambda value: value[:1]) == Categorical(3, (1,))
     assert mapped(OneHot(3), lambda value: value / np.float32(2)) == Unbounded(3)
+    assert mapped(OneHot(3), lambda value: value.astype(np.float32)) == OneHot(3, dtype=np.float32)
 
 
 def test_shapes_that_differ_are_refused_by_their_key():
