@@ -275,7 +275,8 @@ def _at(places: Array, g: Array, shape: Sizes) -> Array:
     """Numbers added up at places in the planes (H, W) of an array of zeros."""
     planes = math.prod(shape[:-2])
     out = np.zeros_like(g, shape=(planes, math.prod(shape[-2:])))
-    np.add.at(out, (np.arange(planes)[:, None], places.reshape(planes, -1)), g.reshape(planes, -1))
+    rows = planes, math.prod(places.shape[-2:])
+    np.add.at(out, (np.arange(planes)[:, None], places.reshape(rows)), g.reshape(rows))
     return out.reshape(shape)
 
 

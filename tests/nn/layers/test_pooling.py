@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case, raises
 
-from lite import nn
+from lite import grad, nn
 
 X = np.random.default_rng(0).normal(size=(2, 3, 6, 7)).astype(np.float32)
 
@@ -67,4 +67,5 @@ def test_shapes_that_adaptive_pooling_refuses() -> None:
         raises(RuntimeError, r"none but N empty, got \(", nn.MaxPool2d(1), np.zeros(shape))
     np.testing.assert_array_equal(nn.MaxPool2d(2)(X[0]), nn.MaxPool2d(2)(X)[0])
     assert nn.MaxPool2d(2)(X[:0]).shape == (0, 3, 3, 3)
+    assert grad(lambda x: nn.MaxPool2d(2)(x).sum())(X[:0]).shape == X[:0].shape
     assert nn.AdaptiveAvgPool2d(0)(X).shape == (2, 3, 0, 0)
