@@ -213,7 +213,7 @@ def test_empty_and_is_empty() -> None:
     assert (resized.batch_size, resized["n"].batch_size) == ((7,), (7, 5))
     assert TensorDict({"n": {"m": {}}}).is_empty()
     assert not TensorDict(s="x").is_empty()
-    assert list(TensorDict({"n": {"m": {}}, "a": {"b": 1}}).filter_empty_().keys(True)) == [("a", "b"), "a"]
+    assert list(TensorDict(n={"m": {}}, a={"b": 1, "e": {}}).filter_empty_().keys(True)) == [("a", "b"), "a"]
 
 
 def test_clone_and_copy() -> None:
