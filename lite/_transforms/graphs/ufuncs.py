@@ -176,15 +176,15 @@ def _power(graph: Graph, base: GraphArray, exponent: Any, shape: Shape) -> Any:
     known, dtype = graph.constants.get(exponent.name), base.dtype
     if known is not None and (known < 0).any():
         raise ValueError("Integers to negative integer powers are not allowed.")
-    bits = 8 * dtype.itemsize - 1 if known is None else int(known.max(initial=0)).bit_length()
-    masks = graph.constant(np.left_shift(1, np.arange(bits)).astype(dtype))
+    bits = graph.constant(np.left_shift(1, np.arange(8 * dtype.itemsize - (dtype.kind == "i"))).astype(dtype))
+    masks = bits[bits <= np.max(exponent, initial=1)]
 
     def step(state: Any, mask: Any) -> Any:
         out, square = state
         return [np.where((exponent & mask[0]) != 0, out * square, out), square * square], []
 
     first = [graph.expand(x, shape) for x in (graph.constant(np.ones((), dtype)), base)]
-    return scan(graph, step, first, [masks])[0][0] if bits else first[0]
+    return scan(graph, step, first, [masks])[0][0]
 
 
 def _compared(graph: Graph, op: str, arrays: list[Any], dtype: np.dtype[Any]) -> GraphArray:
