@@ -10,7 +10,8 @@ import lite
 from lite import TensorDict
 
 
-def test_h5(tmp_path):
+def test_h5(tmp_path, monkeypatch):
+    monkeypatch.setattr("lite._files.h5._SMALL", 1)  # so that the size of the file counts
     path = tmp_path / "td.h5"
     td = TensorDict(
         {"a": np.arange(6).reshape(3, 2), "n": {"b": np.ones(3, bool), "s": "é"}, "e": np.ones((3, 0))}, [3]
