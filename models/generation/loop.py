@@ -196,7 +196,6 @@ def generate_each(
         [1, 2, 3, 4, 0]
     """
     _check_count("num_samples", num_samples)
-    _check_count("max_rows", max_rows)
     refuse_path(decoder, "decoder")
     responses = _responses(decoder, prompts, config, seeds, num_samples, decode_text)
     run = _run(decoder, responses, max_rows, decode_text, prefix_cache, assistant_model)
