@@ -256,7 +256,9 @@ def _affine(x: Array, weight: Array, bias: Array | None) -> Array:
             bias = bias[..., None, :]
     if bias is None:
         return out
-    if out.dtype == bias.dtype and not (type(out) is np.ndarray and isinstance(bias, HostArray)):
+    # A bias that is mapped may have a row for each element of what `out` shares among them.
+    alike = type(_inside(bias)) is np.ndarray and getattr(out, "level", None) == getattr(bias, "level", 0)
+    if out.dtype == bias.dtype and (alike or not isinstance(bias, HostArray)):
         out += bias
         return out
     return out + bias

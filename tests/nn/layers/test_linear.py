@@ -106,6 +106,15 @@ def test_biases_alone_are_mapped(rng):
     out = vmap(lambda bias: linear(x, weight, bias))(biases)
     np.testing.assert_allclose(out, x @ weight.T + biases[:, None], rtol=1e-12)
 
+    def of_all(weights):  # those of one layer and its rows, mapped one within the other, and biases
+        return vmap(lambda w: vmap(lambda b: vmap(lambda x: linear(x[None], w, b))(x))(biases))(weights)
+
+    weights = np.stack([weight, 2 * weight])
+    expected = (x @ weights.swapaxes(1, 2))[:, None, :, None] + biases[:, None, None]
+    np.testing.assert_allclose(of_all(weights), expected, rtol=1e-12)
+    slopes = grad(lambda weights: of_all(weights).sum())(weights)
+    np.testing.assert_allclose(slopes, np.broadcast_to(2 * x.sum(0), (2, 4, 3)), rtol=1e-12)
+
 
 def test_gradients_of_one_row(rng):
     x, w = rng.normal(size=3), rng.normal(size=(2, 3))
