@@ -168,6 +168,9 @@ def test_a_lazy_stack_writes_to_a_dense_out() -> None:
         assert stack.apply(lambda leaf: leaf + 1, out=out) is out
         np.testing.assert_array_equal(out["a"], [[2, 2], [2, 2]])
         np.testing.assert_array_equal(out["n", "b"], [1, 2])
+    wide = lazy_stack([TensorDict(a=np.ones(3), batch_size=[3])] * 2)
+    across = wide.contiguous().to_lazystack(1)
+    np.testing.assert_array_equal(wide.apply(lambda leaf: leaf + 1, out=across)["a"], np.full((2, 3), 2))
     ragged = lazy_stack([TensorDict(a=np.ones(1)), TensorDict(a=np.ones(2))])
     out = TensorDict(batch_size=[2])
     raises(RuntimeError, "Failed to stack", lambda: ragged.apply(lambda leaf: leaf + 1, out=out))
