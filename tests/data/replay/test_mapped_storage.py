@@ -25,6 +25,7 @@ from lite.data import (
     TensorDictReplayBuffer,
 )
 from lite.data.replay import mapped_storage
+from lite.data.replay.kept_file import KeptFile
 
 
 def opened(folder: Path, size: int = 10, **options) -> ReplayBuffer:
@@ -61,6 +62,9 @@ def test_a_table_that_must_not_be_there(tmp_path) -> None:
     again = opened(tmp_path / "f", 12)
     again.extend(frames(7, 9))
     assert again[:]["step"].tolist() == [7, 8]
+    KeptFile(tmp_path).write_first(None)  # as where all rows are withheld
+    withheld = ReplayBuffer(storage=LazyMemmapStorage(10, scratch_dir=tmp_path))
+    raises(RuntimeError, "existsok=True goes on with it", lambda: withheld.extend(frames(0, 3)))
 
 
 def test_other_arguments_than_those_of_the_folder(tmp_path) -> None:

@@ -81,6 +81,13 @@ def test_another_length_of_slices_and_another_alpha():
     np.testing.assert_allclose(sampler._sum_tree[half:][able], np.array([1, 2, 3, 5, 6, 7]) ** 2)
     assert sampler.can_sample(storage, 8)
     assert not sampler.can_sample(storage, 10)
+    storage = RingStorage(8, done=bool)
+    sampler = PrioritizedSliceSampler(8, 1.0, 1.0, slice_len=3, strict_length=False)
+    for done, able in (([0, 0, 0, 1], [0, 1]), ([0, 1], [0, 1, 4])):
+        places = storage.write(len(done), done=done)
+        sampler.update_priority(places, np.ones(len(places)), storage=storage)
+        sampler.sample(storage, 6)
+        assert np.flatnonzero(sampler._sum_tree[half:]).tolist() == able
 
 
 def test_the_state_can_be_restored(tmp_path):

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
+from helpers.central_differences import assert_gradients
 
-from lite import TensorDict, grad, nn
+from lite import TensorDict, default_dtype, grad, nn
 from lite.nn.layers import large_arrays as _compiled
 from lite.nn.layers.large_arrays import LARGE
 
@@ -16,6 +17,21 @@ def layer(rng, shape, **options):
     for value in made.parameters():
         value.data[...] = rng.normal(size=value.shape)
     return made
+
+
+def test_gradients(rng):
+    x = rng.normal(size=(4, 6, 3))
+    with default_dtype(np.float64):
+        norms = [nn.LayerNorm((6, 3)), nn.RMSNorm(3), nn.GroupNorm(2, 6), nn.BatchNorm1d(6)]
+        norms.append(nn.BatchNorm1d(6).eval())
+    for norm in norms:
+        names, params = zip(*norm.named_parameters(), strict=True)
+
+        def of_all(x, *values, norm=norm, names=names):
+            with TensorDict(dict(zip(names, values, strict=True))).to_module(norm):
+                return norm(x)
+
+        assert_gradients(of_all, x, *[rng.normal(size=param.shape) for param in params])
 
 
 @pytest.mark.parametrize(
