@@ -134,28 +134,17 @@ def test_functions_of_bools_that_give_floats_give_default_floats(name):
 
 
 @each_case(
-    "call",
+    "calls",
     [
-        lambda td: td / 2,
-        lambda td: 2 / (td | True),
-        lambda td: td / 2.0,
-        lambda td: td / (td | True),
-        lambda td: td.div(True),
-        lambda td: td.atan2(td),
-        lambda td: np.exp(td),
-        lambda td: np.exp2(td),
-        lambda td: np.hypot(td, td),
-        lambda td: np.true_divide(FLAGS, td | True),
-        lambda td: np.frexp(td)[0],
+        lambda td: (td / 2, 2 / (td | True), td / 2.0, td / (td | True), td.div(True), td.atan2(td)),
+        lambda td: (np.exp(td), np.exp2(td), np.hypot(td, td), np.frexp(td)[0]),
+        lambda td: (np.true_divide(FLAGS, td | True),),
     ],
 )
-def test_quotients_and_numpys_functions_of_bools_give_default_floats(call):
-    for td in (
-        TensorDict({"a": FLAGS}, [2]),
-        TensorDict({"a": FLAGS, "n": {"b": FLAGS}}, [2]),
-        lazy_stack([TensorDict(a=True), TensorDict(a=False)]),
-    ):
-        assert call(td)["a"].dtype == np.float32
+def test_quotients_and_numpys_functions_of_bools_give_default_floats(calls):
+    nested = TensorDict({"a": FLAGS, "n": {"b": FLAGS}}, [2])
+    for td in (TensorDict({"a": FLAGS}, [2]), nested, lazy_stack([TensorDict(a=True), TensorDict(a=False)])):
+        assert {found["a"].dtype for found in calls(td)} == {np.dtype(np.float32)}
 
 
 def test_other_numbers_beside_bools_decide_as_in_numpy():
