@@ -80,20 +80,10 @@ def test_views(name: str) -> None:
     assert np.shares_memory(OPERATIONS[name][0](td)["a"], td["a"])
 
 
-@each_case(
-    "operation",
-    [
-        lambda td: td.reshape(4, 3),
-        lambda td: td.view(4, -1),
-        lambda td: td.permute(0, 1),
-        lambda td: td.squeeze(),
-        lambda td: td.squeeze(0),
-        lambda td: td.flatten(1, 1),
-    ],
-)
-def test_nothing_to_do_gives_self(operation: Callable[[Any], Any]) -> None:
+def test_nothing_to_do_gives_self() -> None:
     td = tree()
-    assert operation(td) is td
+    found = td.reshape(4, 3), td.view(4, -1), td.permute(0, 1), td.squeeze(), td.squeeze(0), td.flatten(1, 1)
+    assert [out is td for out in found] == [True] * 6
 
 
 @each_case(
