@@ -288,6 +288,22 @@ class TracedIndex(Index):
         self.array = lambda value: with_namespace_of(traced, value)[self.index]
 
 
+class Picked(Index):
+    """Index with arrays."""
+
+    __slots__ = ()
+
+    def __init__(self, ndim: int, shape: Shape, index: Any, new_names: Names = None) -> None:
+        super().__init__(ndim, shape, index, new_names)
+        self.array = lambda value: _picked(value, self.index)
+
+
+def _picked(value: Array, index: Any) -> Array:
+    """`value[index]`, contiguous as torch's, so that it has views; NumPy may lay index arrays out first."""
+    out: Array = value[index]
+    return np.ascontiguousarray(out) if type(out) is np.ndarray else out
+
+
 class Piece(Index):
     """A slice taken by `split`, `chunk` or `narrow`. The result keeps the lock."""
 
@@ -313,7 +329,7 @@ class Take(Index):
             flags = value.flags
             if flags.c_contiguous and flags.aligned:
                 return value.take(self.rows, self.dim)
-        return value[self.index]
+        return _picked(value, self.index)
 
     def names(self, names: list[str | None]) -> Names:
         return names

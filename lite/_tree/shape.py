@@ -170,7 +170,15 @@ class BatchShape(TensorCollection):
         shape = result_shape(items, batch_size)
         names = self._names
         new_names = None if names is None else result_names(items, names, len(shape))
-        index_op = batch_ops.TracedIndex if is_traced(items) else batch_ops.Index
+        at = [i for i, item in enumerate(items) if type(item) is not slice or item != slice(None)]
+        rows = items[at[0]]
+        if len(at) == 1 and type(rows) is np.ndarray and rows.ndim == 1:
+            rows = rows.nonzero()[0] if rows.dtype == np.bool_ else rows
+            return self._run(batch_ops.Take(batch_size, at[0], rows))
+        picks = any(type(items[i]) is np.ndarray for i in at)
+        index_op = (
+            batch_ops.TracedIndex if is_traced(items) else batch_ops.Picked if picks else batch_ops.Index
+        )
         return self._run(index_op(len(batch_size), shape, items, new_names))
 
     def _replace_inplace(self, out: object, name: str) -> Self:

@@ -62,6 +62,15 @@ def test_basic_indices_are_views_and_others_copies() -> None:
         assert np.shares_memory(td[index]["a"], td["a"])
     for index in ([0, 1], np.ones(4, bool), ([0], [1])):
         assert not np.shares_memory(td[index]["a"], td["a"])
+    rows = np.array([[2, 0], [1, 1]])
+    for source in (td, td[:, ::2]):
+        for index in (
+            (slice(None), [0, 1]),
+            (..., np.array([True, False, True][: source.shape[1]])),
+            (slice(1, 3), rows % 2),
+        ):
+            picked = source[index]  # torch's index has views, too, whatever is picked from
+            assert np.shares_memory(picked.view(-1)["a"], picked["a"])
     for index in (slice(None), ..., (), (slice(None), slice(None))):
         assert td[index] is td
 
