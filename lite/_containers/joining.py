@@ -51,9 +51,12 @@ def stacked(arrays: list[Array], dim: int, host: bool) -> Array | None:
         if host and arrays[0].size <= _SMALL:
             rows = np.array(arrays)
             return np.ascontiguousarray(rows.transpose(*range(1, rows.ndim), 0))
-        return np.stack(arrays, dim)
-    # A concatenation and a reshape, as np.stack creates a view of every array first.
-    return np.concatenate(arrays, dim).reshape(shape[:dim] + (len(arrays),) + shape[dim:])
+        out = np.stack(arrays, dim)
+    else:
+        # A concatenation and a reshape, as np.stack creates a view of every array first.
+        out = np.concatenate(arrays, dim).reshape(shape[:dim] + (len(arrays),) + shape[dim:])
+    # NumPy joins transposed arrays to a transposed one, which has no views where torch's has.
+    return np.ascontiguousarray(out) if host else out
 
 
 class JoinFunctions(NamedTuple):
@@ -296,7 +299,8 @@ MAYBE_DENSE = JoinFunctions("maybe_dense_stack", _stack_arrays, _stack_objects, 
 
 def _cat_arrays(arrays: list[Array], dim: int, host: bool) -> Array:
     try:
-        return np.concatenate(arrays, dim)
+        out: Array = np.concatenate(arrays, dim)
+        return np.ascontiguousarray(out) if host else out
     except (ValueError, TypeError) as error:
         shown = ", ".join(f"{type(array).__name__} {tuple(array.shape)}" for array in arrays)
         raise entry_error(RuntimeError, f"the entries{{at}} cannot be concatenated: {shown}.") from error

@@ -146,6 +146,12 @@ def test_cat_is_numpy_s_leaf_by_leaf(dim):
     assert out.batch_size == out["n"].batch_size == out["n", "b"].shape
 
 
+def test_joined_transposed_arrays_have_views():
+    td = TensorDict({"a": np.arange(12).reshape(2, 3, 2)}, [2, 3]).transpose(0, 1)
+    for out in (cat([td, td]), cat([td, td], 1), *[stack([td, td], dim) for dim in (0, 1, 2)]):
+        np.testing.assert_array_equal(out.view(-1)["a"], out["a"].reshape(-1, 2))
+
+
 def test_cat_errors():
     raises(RuntimeError, "items cannot be empty", lambda: cat([]))
     raises(KeyError, "different keys", lambda: cat([make(0), make(0).exclude("a")]))
