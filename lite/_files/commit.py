@@ -21,6 +21,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from functools import cache
 from io import FileIO
 from typing import IO, TYPE_CHECKING, TypeAlias, TypeVar
@@ -39,6 +40,7 @@ Listing: TypeAlias = "Mapping[str, os.DirEntry[str]]"
 COMMIT = "%commit"
 _STAGE = "%new-"
 _listed_until: dict[str, float] = {}
+_waiting = ContextVar("waiting for the disk", default=False)
 _STARTED = time.time() - 3  # seconds: some file systems keep only even ones
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 
@@ -160,7 +162,17 @@ def _renamed(source: str, target: str) -> bool:
 
 
 def waits_for_disk() -> bool:
-    return os.environ.get("LITE_FSYNC", "0") not in ("", "0")
+    return _waiting.get() or os.environ.get("LITE_FSYNC", "0") not in ("", "0")
+
+
+@contextmanager
+def waiting_for_disk(wanted: bool = True) -> Iterator[None]:
+    """Writes in the block wait as with `LITE_FSYNC=1`, if `wanted`; for rare ones that all else needs."""
+    before = _waiting.set(wanted)
+    try:
+        yield
+    finally:
+        _waiting.reset(before)
 
 
 def make_folder(path: str) -> None:

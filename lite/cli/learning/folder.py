@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from lite import NonTensorData, TensorDict
-from lite._files.commit import append, make_folder
+from lite._files.commit import append, make_folder, waiting_for_disk
 from lite.cli.output_files import check_run
 from lite.data.replay.ring_file import WriterLock
 
@@ -36,9 +36,10 @@ class RunState(NamedTuple):
 class Folder:
     """The output folder of a run.
 
-    The state is one file that is replaced as a whole after each step, so a killed process loses at most its
-    current step. The line of a step is written before its state; `records` removes a line without a state.
-    The folder is locked for other runs from `read`, or the first line in a new folder, until `close`.
+    The state is one file that is replaced as a whole after each step, and waits for the disk, so a kill or a
+    power failure takes at most the current step. The line of a step is written before its state; `records`
+    removes a line without a state. The folder is locked for other runs from `read`, or the first line in a
+    new folder, until `close`.
 
     Args:
         path: the folder, which the first `write` or `append` creates.
@@ -100,15 +101,17 @@ class Folder:
 
     def write(self, run_state: RunState) -> None:
         """Replace the state. A model that is there becomes older than any, wherever the clock stands."""
-        make_folder(str(self.path.absolute()))
         for graph in self._graphs():
             os.utime(graph, (0, 0))
-        TensorDict(
+        state = TensorDict(
             params=run_state.params,
             optimizer=run_state.optimizer,
             steps=run_state.steps,
             run=NonTensorData(json.dumps(self.run)),
-        ).memmap(self.path / _STATE)
+        )
+        with waiting_for_disk():
+            make_folder(str(self.path.absolute()))
+            state.memmap(self.path / _STATE)
 
     def records(self, steps: int) -> list[dict[str, Any]]:
         """The lines of the state before learning and of each step so far; those of later steps are removed.
@@ -136,9 +139,10 @@ class Folder:
         Raises:
             ValueError: another run writes to the folder, or has written there since `read` found nothing.
         """
-        make_folder(str(self.path.absolute()))
+        with waiting_for_disk():
+            make_folder(str(self.path.absolute()))
         self._lock_others_out()
         if not record["step"] and (self.path / _STATE).exists():
             raise ValueError(f"--output {self.path}: another `lite learn` has written there meanwhile")
-        with FileIO(self.path / _STEPS, "a" if record["step"] else "w") as sink:
+        with waiting_for_disk(), FileIO(self.path / _STEPS, "a" if record["step"] else "w") as sink:
             append(sink, f"{json.dumps(record)}\n".encode(), str(self.path / _STEPS))

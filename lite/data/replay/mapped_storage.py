@@ -19,7 +19,7 @@ import lite
 from lite import TensorDict, is_non_tensor
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
-from lite._files.commit import finish, make_folder
+from lite._files.commit import finish, make_folder, waiting_for_disk
 from lite._files.mapping import open_regular, source_of, write_zeros
 from lite._files.system import WINDOWS, is_alive
 from lite.data.replay import ring_file
@@ -193,11 +193,12 @@ class LazyMemmapStorage(LazyTensorStorage):
                 f"mapped files hold numbers alone, and {', '.join(map(repr, objects))} are objects: "
                 "exclude them, store dates as dates.astype(np.int64), or use LazyTensorStorage."
             )
-        make_folder(folder)
         inner = math.prod(like.shape[1 : self.ndim])
-        ring_file.remove(Path(folder))
-        self._file = RingFile(folder, rows, inner, 0)
-        table = like.memmap_like(folder)
+        with waiting_for_disk(self._cleanup is None):  # once, so that it opens after a power failure
+            make_folder(folder)
+            ring_file.remove(Path(folder))
+            self._file = RingFile(folder, rows, inner, 0)
+            table = like.memmap_like(folder)
         return table[SINGLE] if single else table
 
     def _as_rows(self, data: Any, many: bool) -> Any:

@@ -480,6 +480,21 @@ def test_after_a_power_failure(tmp_path, monkeypatch) -> None:
     assert all(armed[-5:])
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="names of descriptors")
+def test_a_new_table_opens_after_a_power_failure(tmp_path, monkeypatch) -> None:
+    """Its files wait for the disk once, when they are made; rows do with LITE_FSYNC=1 alone."""
+    synced: list[str] = []
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append(os.readlink(f"/proc/self/fd/{file}")))
+    buffer = opened(tmp_path / "x" / "f")
+    buffer.extend(frames(0, 3))
+    names = {Path(path).name.partition("%new")[0] for path in synced}
+    assert {tmp_path.name, "x", "f", "%ring", "meta.json"} <= names
+    synced.clear()
+    buffer.extend(frames(3, 12))
+    ReplayBuffer(storage=LazyMemmapStorage(10)).extend(frames(0, 3))  # a folder that goes with it
+    assert synced == []
+
+
 def test_entries_that_are_objects_are_named(tmp_path: Path) -> None:
     td = TensorDict({"x": np.zeros(2), "text": {"response": ["a", "b"]}, "o": np.array(["a", None])}, [2])
     storage = LazyMemmapStorage(2, scratch_dir=tmp_path / "rows")
