@@ -214,7 +214,7 @@ def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> No
     for name in names:
         if name.startswith(mine):
             pid = name.removeprefix(mine).split("-")[0]
-            if pid.isdigit() and _has_ended(int(pid), f"{folder}/{name}"):
+            if pid.isdigit() and has_ended(int(pid), f"{folder}/{name}"):
                 if os.path.isdir(f"{folder}/{name}"):
                     shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
                 else:
@@ -225,7 +225,7 @@ def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> No
                 os.unlink(f"{folder}/{name}")
 
 
-def _has_ended(pid: int, path: str) -> bool:
+def has_ended(pid: int, path: str) -> bool:
     """Whether the process that made a path has ended: in a container the next one has its number, too."""
     if pid != os.getpid():
         return not is_alive(pid)

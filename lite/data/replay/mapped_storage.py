@@ -19,13 +19,12 @@ import lite
 from lite import TensorDict, is_non_tensor
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
-from lite._files.commit import finish, make_folder, waiting_for_disk
+from lite._files.commit import finish, has_ended, make_folder, waiting_for_disk
 from lite._files.mapping import open_regular, source_of, write_zeros
-from lite._files.system import WINDOWS, is_alive
 from lite.data.replay import ring_file
 from lite.data.replay.columns import Columns, blank
 from lite.data.replay.kept_file import KeptFile
-from lite.data.replay.ring_file import RingFile
+from lite.data.replay.ring_file import RingFile, WriterLock
 from lite.data.replay.storages import METADATA, PathLike, Position, write_json
 from lite.data.replay.tensor_storage import SINGLE, LazyTensorStorage, rows_at
 from lite.data.replay.trees import is_tree
@@ -479,12 +478,13 @@ _left: list[str] = []  # folders that Windows did not remove, as their files wer
 
 def _own_folder() -> str:
     """A new folder; what is left of storages that are gone, of this process and of dead ones, is removed."""
-    if WINDOWS:
-        place = tempfile.gettempdir()
-        for name in os.listdir(place):
-            pid = name.removeprefix(_OWN).partition("-")[0]
-            if name.startswith(_OWN) and pid.isdigit() and not is_alive(int(pid)):
-                shutil.rmtree(os.path.join(place, name), True)
+    place = tempfile.gettempdir()
+    for name in os.listdir(place):
+        pid, folder = name.removeprefix(_OWN).partition("-")[0], os.path.join(place, name)
+        if name.startswith(_OWN) and pid.isdigit() and has_ended(int(pid), folder):
+            with suppress(OSError, RuntimeError):  # a process of another container may write there
+                WriterLock(folder).close()
+                shutil.rmtree(folder, True)
     for folder in _left:
         shutil.rmtree(folder, True)
     _left[:] = filter(os.path.isdir, _left)

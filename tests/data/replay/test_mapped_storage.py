@@ -26,6 +26,7 @@ from lite.data import (
 )
 from lite.data.replay import mapped_storage
 from lite.data.replay.kept_file import KeptFile
+from lite.data.replay.ring_file import WriterLock
 
 
 def opened(folder: Path, size: int = 10, **options) -> ReplayBuffer:
@@ -184,22 +185,29 @@ def test_a_folder_of_its_own_goes_with_the_storage() -> None:
 
 
 def test_folders_that_could_not_be_removed_yet(tmp_path, monkeypatch) -> None:
-    """As on Windows while their files are mapped, which may be until the process has ended."""
-    monkeypatch.setattr(mapped_storage, "WINDOWS", True)
+    """Of killed processes; on Windows also while their files are mapped, until the process has ended."""
     monkeypatch.setattr(mapped_storage.tempfile, "tempdir", str(tmp_path))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    names = [f"lite-replay-{ended.pid}-x", f"lite-replay-{os.getpid()}-x", "lite-replay-x", f"{ended.pid}-x"]
-    for name in names:
+    before, *names = [
+        f"lite-replay-{os.getpid()}-y",  # by a process of the same number, as the first of a container is
+        f"lite-replay-{ended.pid}-x",
+        f"lite-replay-{os.getpid()}-x",
+        *("lite-replay-x", f"{ended.pid}-x", f"lite-replay-{ended.pid}-z"),
+    ]
+    for name in (before, *names):
         (tmp_path / name).mkdir()
+    lock = WriterLock(str(tmp_path / names[-1]))  # of another container, whose numbers are others
     with monkeypatch.context() as patch:
         patch.setattr(mapped_storage.shutil, "rmtree", lambda *_: None)
         left = LazyMemmapStorage(3)
         folder = left.scratch_dir
         del left
     assert os.path.isdir(folder)
+    os.utime(tmp_path / before, (0, 0))
     alive = LazyMemmapStorage(3)
     assert {*os.listdir(tmp_path)} == {os.path.basename(alive.scratch_dir), *names[1:]}
+    lock.close()
 
 
 def test_rows_written_over_are_put_back_if_the_writer_dies(tmp_path) -> None:
