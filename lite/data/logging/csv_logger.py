@@ -62,8 +62,12 @@ class CSVExperiment:
         self._write(self._place("scalars", f"{name}.csv"), "a", f"{step},{value}\n")
         self.scalars_counter[name] += 1
 
-    def history(self, name: str) -> list[tuple[float, float]]:
-        """Step and value of each number that counts, from its file; (0, nan) for those of other folders."""
+    @property
+    def scalars(self) -> dict[str, list[tuple[float, float]]]:
+        """Step and value of each number by name, from the files; (0, nan) for those of other folders."""
+        return {name: self._history(name) for name in self.scalars_counter}
+
+    def _history(self, name: str) -> list[tuple[float, float]]:
         count = self.scalars_counter[name]
         path = Path(self.log_dir, "scalars", f"{name}.csv")
         lines = path.read_text().splitlines()[-count:] if count and path.is_file() else []
@@ -196,9 +200,8 @@ class CSVLogger(Logger):
 
     def _checkpoint_state(self) -> dict[str, Any]:
         made = self.experiment
-        scalars = {name: made.history(name) for name in made.scalars_counter}
         return {
-            "scalars": scalars,
+            "scalars": made.scalars,
             "videos_counter": dict(made.videos_counter),
             "text_counter": dict(made.text_counter),
         }
