@@ -119,7 +119,8 @@ def test_guesses_change_nothing(run: Run) -> None:
 
 def test_a_prompt_that_does_not_fit_is_named_before_anything_runs(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "prompts"
-    parts = {"messages": [{"role": "user", "content": [{"type": "text", "text": "a"}]}]}
+    content = [{"type": "text", "text": "a"}, {"type": "image"}]
+    parts = {"messages": [{"role": "user", "content": content}]}
     cases = [
         ("a\nb\n" + "word " * 400, 3, "ids: a prompt of "),
         (json.dumps(parts), 1, "the chat template failed"),
