@@ -16,7 +16,7 @@ from lite.data.logging.logger import Logger, require_video
 from lite.data.logging.video_files import with_colours_last, write_video
 
 _FORMATS = ("memmap", "mp4", "gif")
-_OPEN = 32  # files at once
+_OPEN = 128  # files at once
 
 
 class CSVExperiment:
@@ -31,7 +31,7 @@ class CSVExperiment:
         self.video_fps = video_fps
         for name in ("scalars", "videos", "texts"):
             os.makedirs(os.path.join(log_dir, name), exist_ok=True)
-        self.files: dict[Path, FileIO] = {}
+        self.files: dict[str, FileIO] = {}  # of numbers, by name
 
     def _place(self, kind: str, name: str) -> Path:
         """The path of a file, whose folder is there: names may have slashes."""
@@ -39,39 +39,33 @@ class CSVExperiment:
         path.parent.mkdir(parents=True, exist_ok=True)
         return path
 
-    def _write(self, path: Path, mode: str, text: str) -> None:
-        if path not in self.files:
-            if len(self.files) == _OPEN:
-                self.files.pop(next(iter(self.files))).close()
-            self.files[path] = file = FileIO(path, mode)
-            if mode == "a":
-                _drop_cut_line(path, file)
-        try:
-            append(self.files[path], text.encode(), str(path))
-        except OSError:
-            mode = "w"  # to be looked at again
-            raise
-        finally:
-            if mode == "w":
-                self.files.pop(path).close()
-
     def add_scalar(self, name: str, value: float, global_step: int | None = None) -> None:
         """Append the line `step,value` to `scalars/<name>.csv`."""
         step = self.scalars_counter[name] if global_step is None else global_step
-        value = float(value)
-        self._write(self._place("scalars", f"{name}.csv"), "a", f"{step},{value}\n")
+        line = f"{step},{float(value)}\n"
+        if name not in self.files:
+            if len(self.files) == _OPEN:  # the newest goes: names are logged in turn, and the oldest is next
+                self.files.popitem()[1].close()
+            path = self._place("scalars", f"{name}.csv")
+            self.files[name] = FileIO(path, "a")
+            _drop_cut_line(path, self.files[name])
+        file = self.files[name]
+        try:
+            append(file, line.encode(), str(file.name))
+        except OSError:
+            self.files.pop(name).close()  # to be looked at again
+            raise
         self.scalars_counter[name] += 1
 
     @property
     def scalars(self) -> dict[str, list[tuple[float, float]]]:
-        """Step and value of each number by name, from the files; (0, nan) for those of other folders."""
-        return {name: self._history(name) for name in self.scalars_counter}
+        """Step and value of each number of the run, from the files; (0, nan) where another folder has it."""
+        return {name: self._history(name, count) for name, count in self.scalars_counter.items() if count}
 
-    def _history(self, name: str) -> list[tuple[float, float]]:
-        count = self.scalars_counter[name]
+    def _history(self, name: str, count: int) -> list[tuple[float, float]]:
         path = Path(self.log_dir, "scalars", f"{name}.csv")
-        lines = path.read_text().splitlines()[-count:] if count and path.is_file() else []
-        pairs = (line.split(",") for line in lines)
+        lines = path.read_text().split("\n")[:-1] if path.is_file() else []  # without one that was cut off
+        pairs = (line.split(",") for line in lines[-count:])
         found = [(int(step) if step.lstrip("-").isdigit() else float(step), float(x)) for step, x in pairs]
         return [(0, math.nan)] * (count - len(found)) + found
 
@@ -100,7 +94,9 @@ class CSVExperiment:
     def add_text(self, tag: str, text: str, global_step: int | None = None) -> None:
         """Write `texts/<tag><step>.txt`."""
         step = self._count(self.text_counter, tag) if global_step is None else global_step
-        self._write(self._place("texts", f"{tag}{step}.txt"), "w", text)
+        path = self._place("texts", f"{tag}{step}.txt")
+        with FileIO(path, "w") as file:
+            append(file, text.encode(), str(path))
 
     def _count(self, counter: defaultdict[str, int], name: str) -> int:
         counter[name] += 1
@@ -200,18 +196,15 @@ class CSVLogger(Logger):
 
     def _checkpoint_state(self) -> dict[str, Any]:
         made = self.experiment
-        return {
-            "scalars": made.scalars,
-            "videos_counter": dict(made.videos_counter),
-            "text_counter": dict(made.text_counter),
-        }
+        return {name: dict(getattr(made, name)) for name in ("scalars", "videos_counter", "text_counter")}
 
     def _load_checkpoint_state(self, state_dict: Mapping[str, Any]) -> None:
-        scalars = {name: len(numbers) for name, numbers in state_dict.get("scalars", {}).items()}
+        numbers = {name: len(pairs) for name, pairs in state_dict.get("scalars", {}).items()}
+        given = {**state_dict, "scalars_counter": numbers}
         for name in ("scalars_counter", "videos_counter", "text_counter"):
             counters = getattr(self.experiment, name)
             counters.clear()
-            counters.update(scalars if name == "scalars_counter" else state_dict.get(name, {}))
+            counters.update(given.get(name, {}))
 
     def print_log_dir(self) -> None:
         """Print the files of the experiment, each with its size in bytes."""
