@@ -41,7 +41,7 @@ COMMIT = "%commit"
 _STAGE = "%new-"
 _listed_until: dict[str, float] = {}
 _waiting = ContextVar("waiting for the disk", default=False)
-_STARTED = time.time() - 3  # seconds: some file systems keep only even ones
+PROCESS = os.urandom(4).hex()  # in a container the next process has the number of this one
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 
 
@@ -177,7 +177,7 @@ def waiting_for_disk(wanted: bool = True) -> Iterator[None]:
 
 def make_folder(path: str) -> None:
     """`os.makedirs` of a folder that may be there; what it makes is on the disk if writes wait for that."""
-    parent = os.path.dirname(path)
+    parent = os.path.dirname(path) or "."
     if waits_for_disk() and not os.path.isdir(path) and parent != path:
         make_folder(parent)
         with suppress(FileExistsError):
@@ -205,7 +205,7 @@ def _host() -> str:
 
 def _own() -> str:
     """The suffix of names of new files and folders, which identifies the writing process."""
-    return f"{_STAGE}{_host()}-{os.getpid()}-{os.urandom(4).hex()}"
+    return f"{_STAGE}{_host()}-{os.getpid()}-{PROCESS}{os.urandom(4).hex()}"
 
 
 def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> None:
@@ -213,8 +213,8 @@ def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> No
     mine = f"{beside}{_STAGE}{_host()}-"
     for name in names:
         if name.startswith(mine):
-            pid = name.removeprefix(mine).split("-")[0]
-            if pid.isdigit() and has_ended(int(pid), f"{folder}/{name}"):
+            pid, _, rest = name.removeprefix(mine).partition("-")
+            if pid.isdigit() and not is_writing(int(pid), rest):
                 if os.path.isdir(f"{folder}/{name}"):
                     shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
                 else:
@@ -225,13 +225,9 @@ def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> No
                 os.unlink(f"{folder}/{name}")
 
 
-def has_ended(pid: int, path: str) -> bool:
-    """Whether the process that made a path has ended: in a container the next one has its number, too."""
-    if pid != os.getpid():
-        return not is_alive(pid)
-    with suppress(OSError):
-        return os.stat(path).st_mtime < _STARTED
-    return False
+def is_writing(pid: int, rest: str) -> bool:
+    """Whether the process is alive that made a name, which ends in `rest`."""
+    return rest.startswith(PROCESS) if pid == os.getpid() else is_alive(pid)
 
 
 def _remove_abandoned_beside(folder: str, name: str) -> None:

@@ -168,6 +168,9 @@ def test_waiting_for_the_disk(tmp_path, monkeypatch):
         made = [path for what, path in order if what == "sync" and path == str(tmp_path)]
         assert len(made) == 2  # that there are x and u, beside what is in them
         assert {("sync", str(tmp_path / "x")), ("sync", str(tmp_path / "u"))} <= set(order)
+        patch.chdir(tmp_path)
+        commit.make_folder("s/t")
+        assert (tmp_path / "s/t").is_dir()
 
 
 def replace_all(path: Path, end: float) -> None:

@@ -19,7 +19,7 @@ import lite
 from lite import TensorDict, is_non_tensor
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
-from lite._files.commit import finish, has_ended, make_folder, waiting_for_disk
+from lite._files.commit import PROCESS, finish, is_writing, make_folder, waiting_for_disk
 from lite._files.mapping import open_regular, source_of, write_zeros
 from lite.data.replay import ring_file
 from lite.data.replay.columns import Columns, blank
@@ -480,15 +480,16 @@ def _own_folder() -> str:
     """A new folder; what is left of storages that are gone, of this process and of dead ones, is removed."""
     place = tempfile.gettempdir()
     for name in os.listdir(place):
-        pid, folder = name.removeprefix(_OWN).partition("-")[0], os.path.join(place, name)
-        if name.startswith(_OWN) and pid.isdigit() and has_ended(int(pid), folder):
+        pid, _, rest = name.removeprefix(_OWN).partition("-")
+        if name.startswith(_OWN) and pid.isdigit() and not is_writing(int(pid), rest):
+            folder = os.path.join(place, name)
             with suppress(OSError, RuntimeError):  # a process of another container may write there
                 WriterLock(folder).close()
                 shutil.rmtree(folder, True)
     for folder in _left:
         shutil.rmtree(folder, True)
     _left[:] = filter(os.path.isdir, _left)
-    return tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-")
+    return tempfile.mkdtemp(prefix=f"{_OWN}{os.getpid()}-{PROCESS}")
 
 
 def _remove(folder: str, pid: int) -> None:
