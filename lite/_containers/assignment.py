@@ -153,6 +153,8 @@ def set_at(td: Container, path: Path, value: object, index: object, writes: Writ
             require_fields(entry, value)
         node._set_index(index, value, writes)
     elif isinstance(entry, NonTensorBase):
+        if index is Ellipsis or type(index) is tuple:
+            index = tuple(normalise(index, entry.batch_size))
         writes.put(td, key, entry._assign(index, value))
     else:
         writes.copy(entry, td._to_entry(value), index, place=(td, key))

@@ -178,7 +178,7 @@ class NonTensorBase(BatchShape):
         if both and same_object(self._export(), value._export()):
             return self
         objects = self._objects().copy()
-        at = (*normalise(index, self._batch_size), Ellipsis)
+        at = (*index, Ellipsis) if isinstance(index, tuple) else (index, Ellipsis)
         new = value._objects() if isinstance(value, NonTensorBase) else _boxed(value)
         if new.ndim > objects[at].ndim:  # NumPy drops dimensions of size 1
             raise ValueError(f"objects of shape {new.shape} do not broadcast to {objects[at].shape}.")
@@ -254,7 +254,7 @@ class NonTensorBase(BatchShape):
             raise TypeError(f"non-tensor data holds objects, got a {type(value).__name__}.")
         if type(value) is list and isinstance(self, NonTensorStack):
             value = NonTensorStack(*value)
-        new = self._assign(index, value)
+        new = self._assign(tuple(normalise(index, self._batch_size)), value)
         if type(new) is NonTensorStack and isinstance(self, NonTensorData):
             objects = list(new._array.flat)
             if not all(item is objects[0] for item in objects):

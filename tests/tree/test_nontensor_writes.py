@@ -103,8 +103,8 @@ def test_items_are_assigned():
     for index in (5, (0, 0, 0)):
         with pytest.raises(IndexError):
             x[index] = "y"
-    td = TensorDict({"x": x}, [2, 2]).set_at_("x", "e", (..., 1)).update_at_({"x": "f"}, (0, ...))
-    assert td["x"] == [["f", "f"], [["list"], "e"]]
+    td = TensorDict({"x": x}, [2, 2]).set_at_("x", "g", ...).set_at_("x", "e", (..., 1))
+    assert td.update_at_({"x": "f"}, (0, ...))["x"] == [["f", "f"], ["g", "e"]]
     with pytest.raises(TypeError, match="TensorDict"):
         x[0] = TensorDict()
 

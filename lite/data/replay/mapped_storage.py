@@ -306,9 +306,11 @@ class LazyMemmapStorage(LazyTensorStorage):
         file = self._file
         assert file is not None
         filled = self._filled_rows()
+        over = index[index < filled]
         self._added = 0
-        self._space.reserve(filled, int(index.max(initial=-1)) + 1, file.rows)
-        file.begin(np.unique(index[index < filled]), 0)
+        if len(over) < len(index):
+            self._space.reserve(filled, int(index.max()) + 1, file.rows)
+        file.begin(np.unique(over), 0)
 
     def _commit(self, length: int, cursor: int, writes: int) -> None:
         file = self._file

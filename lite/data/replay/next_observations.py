@@ -104,7 +104,7 @@ class NextObservations:
         ends = np.flatnonzero(~same)
         at = np.full(count, -1, np.int64)
         at[skipped + ends] = places = self._allocate(len(ends))
-        if self._space is not None:
+        if self._grown and self._space is not None:
             self._space.reserve(self._high, self._high + self._grown, 2 * self._rows)
         for array, value in zip(self._places, following, strict=True):
             array[places] = value[skipped + ends]

@@ -205,16 +205,20 @@ class FiniteTensorDictCheck(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Refuse a TensorDict that has NaN or infinity in some entry; see the class."""
-
-        def check(key: NestedKey, value: Any) -> None:
-            if isinstance(value, np.ndarray) and is_inexact(value.dtype) and not np.isfinite(value).all():
-                place = np.argwhere(~np.isfinite(value))[0]
-                raise ValueError(f"{key!r} must be finite, got {value[tuple(place)]} at {place.tolist()}.")
-
-        tensordict.named_apply(check, nested_keys=True)  # that of each row, whose shapes may differ
+        try:
+            for key, value in tensordict.items(True, True):
+                _require_finite(key, value)
+        except RuntimeError:  # rows of several shapes
+            tensordict.named_apply(_require_finite, nested_keys=True)
         return tensordict
 
     _call = forward
+
+
+def _require_finite(key: NestedKey, value: Any) -> None:
+    if isinstance(value, np.ndarray) and is_inexact(value.dtype) and not np.isfinite(value).all():
+        place = np.argwhere(~np.isfinite(value))[0]
+        raise ValueError(f"{key!r} must be finite, got {value[tuple(place)]} at {place.tolist()}.")
 
 
 belong_to("lite.envs", RewardClipping, ClipTransform, SignTransform, FiniteTensorDictCheck)

@@ -72,10 +72,13 @@ class RenameTransform(TwoWayTransform):
                 if self._missing_tolerance or is_graph(td):
                     continue
                 raise KeyError(f"RenameTransform reads {source!r}, which is missing.")
-            if self.create_copy:
-                td.update(td.select(source).rename_key_(source, target))
-            else:
+            if not self.create_copy:
                 td.rename_key_(source, target)
+                continue
+            try:
+                td.set(target, td.get(source))
+            except RuntimeError:  # rows of several shapes
+                td.update(td.select(source).rename_key_(source, target))
         return td
 
     def _renamed_spec(self, spec: Composite, old: list[NestedKey], new: list[NestedKey]) -> None:

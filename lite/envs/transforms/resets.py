@@ -1,4 +1,4 @@
-"""Where episodes start: the entry "_reset", and which key it has in an environment."""
+"""Where episodes start: the entry "_reset", its key in an environment, and what is kept from there on."""
 
 from __future__ import annotations
 

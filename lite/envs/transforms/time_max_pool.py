@@ -52,8 +52,11 @@ class TimeMaxPool(KeepingTransform):
         self.buffer_size = T
         self.reset_key = reset_key
         self._states = {key: ("time_max_pool", *require_path(key)) for key in self.in_keys}
-        for key in self.in_keys:
-            self.register_buffer(_buffer_name(key), UninitializedBuffer())
+        self._names = {key: f"_maxpool_buffer_{'_'.join(require_path(key))}" for key in self.in_keys}
+        if len(set(self._names.values())) < len(self._names):
+            raise ValueError(f"in_keys must differ when their parts are joined by '_', got {self.in_keys}.")
+        for name in self._names.values():
+            self.register_buffer(name, UninitializedBuffer())
 
     def _reset(self, tensordict: TensorDictBase, tensordict_reset: TensorDictBase) -> TensorDictBase:
         mask = reset_mask(self.reset_key, tensordict)
@@ -77,10 +80,11 @@ class TimeMaxPool(KeepingTransform):
 
     def _buffer(self, key: NestedKey, value: Any) -> Any:
         """The last observations, the newest one first."""
-        name = _buffer_name(key)
-        if not isinstance(self._buffers[name], np.ndarray):
-            self._set_buffer(name, np.zeros((self.buffer_size, *value.shape), value.dtype))
-        return self._buffers[name]
+        kept: Any = self._buffers[self._names[key]]
+        if not isinstance(kept, np.ndarray):
+            kept = np.zeros((self.buffer_size, *value.shape), value.dtype)
+            self._set_buffer(self._names[key], kept)
+        return kept
 
     transform_observation_spec: Any = apply_to_composite(lambda self, spec: spec)
 
@@ -91,7 +95,7 @@ class TimeMaxPool(KeepingTransform):
         """
         states: dict[NestedKey, Any] = {"is_init": np.zeros((*batch, 1), np.bool_)}
         for key in self.in_keys:
-            kept, state = self._buffers[_buffer_name(key)], None
+            kept, state = self._buffers[self._names[key]], None
             if isinstance(kept, np.ndarray):
                 state = np.zeros((*batch, self.buffer_size, *kept.shape[1 + self._lead :]), kept.dtype)
             states[self._states[key]] = state
@@ -115,7 +119,3 @@ class TimeMaxPool(KeepingTransform):
 
 
 belong_to("lite.envs", TimeMaxPool)
-
-
-def _buffer_name(key: NestedKey) -> str:
-    return f"_maxpool_buffer_{'_'.join(require_path(key))}"
