@@ -176,6 +176,11 @@ def _power(graph: Graph, base: GraphArray, exponent: Any, shape: Shape) -> Any:
     known, dtype = graph.constants.get(exponent.name), base.dtype
     if known is not None and (known < 0).any():
         raise ValueError("Integers to negative integer powers are not allowed.")
+    if known is not None and known.size and known.max() == known.min() > 0:  # as of x**2: no loop
+        out: Any = base
+        for bit in f"{known.flat[0]:b}"[1:]:
+            out = out * out * base if bit == "1" else out * out
+        return graph.expand(out, shape)
     bits = graph.constant(np.left_shift(1, np.arange(8 * dtype.itemsize - (dtype.kind == "i"))).astype(dtype))
     masks = bits[bits <= np.max(exponent, initial=1)]
 

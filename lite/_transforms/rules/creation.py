@@ -76,12 +76,14 @@ def _grad_linspace(
     dtype: DtypeLike = None, axis: int = 0, *, device: Any = None,
 ) -> Any:  # fmt: skip
     parts = num - 1 if endpoint else num
-    start, stop = np.multiply(start, 1.0), np.multiply(stop, 1.0)  # differences of integers wrap around
+    # Differences of integers would wrap around; Python's numbers decide no dtype.
+    start, stop = (x if isinstance(x, int | float) else np.multiply(x, 1.0) for x in (start, stop))
     difference = np.subtract(stop, start)
     step = difference / parts if parts > 0 else difference * np.nan
     places = np.arange(num, dtype=step.dtype).reshape(-1, *[1] * np.ndim(step))
     if endpoint and num > 1:  # the end is met exactly
-        out = np.concatenate([start + step * places[:-1], np.broadcast_to(stop, (1, *step.shape))])
+        end = np.broadcast_to(stop * step.dtype.type(1), (1, *step.shape))
+        out = np.concatenate([start + step * places[:-1], end])
     else:
         out = start + (step * places if num > 1 else 0 * places)
     out = np.moveaxis(out, 0, axis)

@@ -548,8 +548,8 @@ def _average(
         (place,) = normalize_axis_tuple(axis, ndim_of(a))
         weights = np.reshape(weights, (-1, *[1] * (ndim_of(a) - 1 - place)))
     a, weights = as_arrays((a, np.broadcast_to(weights, np.shape(a))))
-    if a.dtype.kind in "biu":  # their products would wrap around
-        weights = weights.astype(np.result_type(weights.dtype, np.float64))
+    wide = [np.float64] if a.dtype.kind in "biu" else []  # products of integers would wrap around
+    weights = weights.astype(np.result_type(a.dtype, weights.dtype, *wide))
     total = np.sum(weights, axis, keepdims=keepdims)
     mean = np.sum(a * weights, axis, keepdims=keepdims) / total
     return (mean, total) if returned else mean

@@ -371,7 +371,7 @@ def _choose(a: ArrayLike, choices: Array, mode: str = "raise") -> Array:
 
 def _whole(indices: ArrayLike) -> Array:
     found = as_array(indices)
-    if found.dtype.kind not in "iu":
+    if found.dtype.kind not in "biu":
         raise TypeError("only int indices permitted")
     return found.astype(np.int64)
 

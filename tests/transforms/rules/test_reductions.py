@@ -338,8 +338,10 @@ def test_small_integers_do_not_wrap_around() -> None:
     check_graph(lambda x: np.var(x[:1], 1, where=x[:1] > 3), x)
     check_graph(lambda x: (np.average(x, 1, weights=x + 1), np.average(x, 0, weights=x[:, 0])), x)
     check_graph(lambda x: (np.linspace(x[:, 0], x[:, 1], 3), np.gradient(1.0 * x[0], x[0])), x)
-    check_graph(lambda x: np.ravel_multi_index((x, x), (256, 256)), x)
+    check_graph(lambda x: (np.ravel_multi_index((x, x), (256, 256)), np.unravel_index(x > 5, 2)[0]), x)
     check_graph(lambda x: np.mean(x << 55, where=x > 5), x.astype(np.uint64))
     lower = lite.jit(lambda x: np.quantile(x, 0.5, method="lower"), threads=1)(x)
     assert lower == 7
     assert lower.dtype == x.dtype
+    for function in (lambda x: np.linspace(0, x, 3), lambda y: np.average(y, 1, weights=x)):
+        assert lite.jit(function, threads=1)(x.astype(np.float32)).dtype == np.float32

@@ -122,7 +122,7 @@ def test_powers_have_all_bits() -> None:
         x = np.array([0, 1, 3, 7, 100], dtype)
         a, b = np.meshgrid(x, x)
         np.testing.assert_array_equal(lite.jit(np.power, threads=1)(a, b), a**b, strict=True)
-        for n in (b, np.zeros_like(x), 3 * x[:3, None]):
+        for n in (b, np.zeros_like(x), 3 * x[:3, None], dtype(13)):
             got = lite.jit(lambda a, n=n: np.power(a, n), threads=1)(x)
             np.testing.assert_array_equal(got, np.power(x, n), strict=True)
     with pytest.raises(ValueError, match="negative integer powers"):
