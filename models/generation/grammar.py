@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,9 +83,10 @@ class Grammar:
         if kind == "json" and not isinstance(text, str):
             text = json.dumps(text)
         elif kind == "choice":
-            if isinstance(text, str) or not text or not all(isinstance(one, str) for one in text):
+            texts = list(text) if isinstance(text, Sequence) and not isinstance(text, str) else []
+            if not texts or not all(isinstance(one, str) for one in texts):
                 raise ValueError(f"grammar: 'choice' must be at least one text in a list, got {text!r}")
-            kind, text = "regex", "|".join(map(re.escape, text))
+            kind, text = "regex", "|".join(map(re.escape, texts))
         if not isinstance(text, str):
             raise ValueError(f"grammar: {kind!r} must be a text, got {text!r}")
         return cls(kind, text)

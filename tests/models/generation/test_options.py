@@ -40,6 +40,7 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
     ({"guided_json": "{}", "grammar": {"regex": "a"}}, "guided_json is another name of grammar"),
     ({"guided_choice": "a"}, "grammar: 'choice' must be at least one text in a list, got 'a'"),
     ({"guided_choice": []}, "grammar: 'choice' must be at least one text in a list, got []"),
+    ({"guided_choice": {"a"}}, "grammar: 'choice' must be at least one text in a list, got {'a'}"),
     ({"guided_choice": ["a", 3]}, "grammar: 'choice' must be at least one text in a list, got ['a', 3]"),
     ({"ignore_eos": True}, "ignore_eos=True is no option of lite; use eos_token_id=[]"),
     ({"penalty_alpha": 0.6}, "penalty_alpha=0.6 is no option of lite"),
