@@ -24,6 +24,7 @@ INSIDE = "lite/kernels/libraries"  # where backends/prebuilt.py looks, too
 MODEL_PROJECT, MODEL_PACKAGE = "tensordict-lite-tiny-chat", "tensordict_lite_tiny_chat"
 _MODEL = "lite/models/tiny_chat/assets/"  # in the pure wheel; models/tiny_chat/embedded.py finds both
 _WITH_MODEL = ("llm", "llm-cpu")  # extras
+_LICENSED = "License-Expression: MIT\nLicense-File: LICENSE\n"
 _CHECKOUT = Path(__file__).resolve().parents[2]
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same files make the same wheel
 _FILE = 0o100644 << 16
@@ -76,7 +77,14 @@ def pack(libraries: Path, targets: Sequence[Target], folder: Path) -> Path:
     licence = _CHECKOUT / "LICENSE"
     if licence.is_file():
         files[f"{info}/licenses/LICENSE"] = licence.read_bytes()
-    files[f"{info}/METADATA"] = _metadata(number, licence.is_file()).encode()
+    files[f"{info}/METADATA"] = _metadata(
+        PROJECT,
+        number,
+        "Compiled kernels of tensordict-lite, which then needs no compiler",
+        _licensed(_LICENSED) if licence.is_file() else "",
+        f"The kernels of `tensordict-lite` {number}, compiled: with this package they run without Numba\n"
+        "and LLVM. It is used by that version alone.\n",
+    )
     files[f"{info}/WHEEL"] = _wheel(tags)
     return _write(folder / f"{PACKAGE}-{number}-{tags}.whl", files, info)
 
@@ -135,9 +143,8 @@ def _pack_model(model: dict[str, bytes], number: str, licence: bytes, folder: Pa
     files = {f"{MODEL_PACKAGE}/{name.removeprefix(_MODEL)}": data for name, data in model.items()}
     files |= {f"{MODEL_PACKAGE}/__init__.py": b"", f"{info}/licenses/LICENSE": licence}
     text = "The chat model of `lite demo`, which `lite.models.embedded_model_path()` names.\n"
-    files[f"{info}/METADATA"] = (
-        _head(MODEL_PROJECT, number, "Embedded chat model of tensordict-lite") + _LICENSED + _described(text)
-    ).encode()
+    summary = "Embedded chat model of tensordict-lite"
+    files[f"{info}/METADATA"] = _metadata(MODEL_PROJECT, number, summary, _LICENSED, text)
     files[f"{info}/WHEEL"] = _wheel("py3-none-any")
     _write(folder / f"{MODEL_PACKAGE}-{number}-py3-none-any.whl", files, info)
 
@@ -171,7 +178,8 @@ def _licensed(metadata: str) -> str:
 def _wheel(tags: str) -> bytes:
     python, abi, platforms = tags.split("-")
     every = "".join(f"Tag: {python}-{abi}-{platform}\n" for platform in platforms.split("."))
-    return (f"Wheel-Version: 1.0\nGenerator: lite.kernels.prebuild\nRoot-Is-Purelib: false\n{every}").encode()
+    pure = str(platforms == "any").lower()
+    return f"Wheel-Version: 1.0\nGenerator: lite.kernels.prebuild\nRoot-Is-Purelib: {pure}\n{every}".encode()
 
 
 def _write(wheel: Path, files: dict[str, bytes], info: str) -> Path:
@@ -189,26 +197,9 @@ def _write(wheel: Path, files: dict[str, bytes], info: str) -> Path:
     return wheel
 
 
-def _metadata(number: str, licensed: bool) -> str:
-    return (
-        _head(PROJECT, number, "Compiled kernels of tensordict-lite, which then needs no compiler")
-        + (_licensed(_LICENSED) if licensed else "")
-        + _described(
-            f"The kernels of `tensordict-lite` {number}, compiled: with this package they run without Numba\n"
-            "and LLVM. It is used by that version alone.\n"
-        )
-    )
-
-
-_LICENSED = "License-Expression: MIT\nLicense-File: LICENSE\n"
-
-
-def _head(project: str, number: str, summary: str) -> str:
-    return f"Metadata-Version: 2.4\nName: {project}\nVersion: {number}\nSummary: {summary}\n"
-
-
-def _described(text: str) -> str:
-    return f"Requires-Python: >=3.11\nDescription-Content-Type: text/markdown\n\n{text}"
+def _metadata(project: str, number: str, summary: str, licensed: str, text: str) -> bytes:
+    head = f"Metadata-Version: 2.4\nName: {project}\nVersion: {number}\nSummary: {summary}\n{licensed}"
+    return f"{head}Requires-Python: >=3.11\nDescription-Content-Type: text/markdown\n\n{text}".encode()
 
 
 def _digest(data: bytes) -> str:

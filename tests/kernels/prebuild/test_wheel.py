@@ -136,6 +136,10 @@ def test_libraries_inside_of_lite_s_wheel(libraries: Path, pure: Path, tmp_path:
     assert tags["Root-Is-Purelib"] == "false"
     assert "py3-none-manylinux2014_x86_64" in tags.get_all("Tag", [])
     assert f"{info}/RECORD,," in record.splitlines()
+    with zipfile.ZipFile(tmp_path / "dist/tensordict_lite_tiny_chat-1.2.3-py3-none-any.whl") as beside:
+        assert beside.read("tensordict_lite_tiny_chat/tiny_chat/model.onnx") == b"a graph"
+        whole = beside.read("tensordict_lite_tiny_chat-1.2.3.dist-info/WHEEL").decode()
+        assert whole.endswith("Root-Is-Purelib: true\nTag: py3-none-any\n")
     again = wheel.insert(libraries, chosen("x86-64-v2,x86-64-v3"), pure, tmp_path / "again")
     assert again.read_bytes() == made.read_bytes()
 
