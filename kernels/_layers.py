@@ -1,7 +1,7 @@
 """Layers of networks in compiled code, for `lite.nn`, which imports this file where there is such code."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,10 +64,10 @@ def _of_rows(kernel: Callable[..., None], *arrays: Floats, out: Floats | None = 
 
 def layer_norm(x: Floats, weight: Floats | None, bias: Floats | None, size: int, eps: float) -> Floats:
     """Layer normalisation of float32 numbers over rows of `size`, which weight and bias have, too."""
-    scale = contiguous(np.ones(size, np.float32) if weight is None else weight, np.float32).reshape(-1)
+    source, scale = _normalized(x, weight, size)
     shift = contiguous(np.zeros(size, np.float32) if bias is None else bias, np.float32).reshape(-1)
     out = np.empty(x.shape, np.float32)
-    source, target = contiguous(x, np.float32).reshape(-1, size), out.reshape(-1, size)
+    target = out.reshape(-1, size)
 
     def rows(start: int, stop: int) -> None:
         layers.layer_norm(source[start:stop], scale, shift, np.float32(eps), target[start:stop])
@@ -109,6 +109,7 @@ def rms_norm_gradients(
 
 
 def _normalized(x: Floats, weight: Floats | None, size: int) -> tuple[Floats, Floats]:
+    """Rows of `size`, and the weight, of ones if it is None."""
     scale = np.ones(size, np.float32) if weight is None else weight
     return contiguous(x, np.float32).reshape(-1, size), contiguous(scale, np.float32).reshape(-1)
 
@@ -164,7 +165,8 @@ def rotate(x: Floats, cos: Floats, sin: Floats, heads: int, width: int, back: bo
     for_rows(rows, len(x), max(1, _chunk(x.size) // max(x.shape[1], 1)))
 
 
-def _chunk(values: int) -> Any:
+def _chunk(values: int) -> int:
+    """How many of so many values one thread gets at a time."""
     return _CHUNK if values > _SERIAL else max(values, 1)
 
 

@@ -15,7 +15,8 @@ class System(NamedTuple):
         zig: the same for `zig cc -target`.
         machines: the values of `platform.machine()` on x86-64 and 64-bit ARM.
         tags: tags of wheels, before the architecture.
-        always_there: the library that each of the system's has to name, and what linkers take from it.
+        always_there: what a library may need of the system: the library that each one there links to, and
+            the symbol that linkers take from it.
     """
 
     platform: str

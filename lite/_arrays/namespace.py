@@ -176,7 +176,7 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         return NamespaceArray(self._namespace.copy(self.leaf))
 
     def astype(self, dtype: DtypeLike, *args: Any, **kwargs: Any) -> NamespaceArray:
-        """Cast to another dtype; self if it has the dtype. How NumPy would cast is of no account."""
+        """Cast to another dtype; self if it has the dtype. NumPy's further arguments are ignored."""
         known = self._supported_dtype(dtype)
         return self if known == self.leaf.dtype else NamespaceArray(self.leaf.astype(known))
 

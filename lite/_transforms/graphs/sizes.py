@@ -34,20 +34,26 @@ class Comparison(NamedTuple):
         return _OPERATORS[self.operator](size, self.other if other is None else other) is self.answer
 
 
-MOVED = 64  # what a size may be away from a multiple of a dynamic one
+MOVED = 64  # the largest constant beside a multiple of a dynamic size, as in 2 * n + 1
 _REAL = (int, float, np.integer, np.floating)
 _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
 
 class _Comparisons(threading.local):
-    """The comparisons of the function that this thread traces, and whether its own code makes them; None if
-    none are recorded."""
+    """What the function that this thread traces asks of dynamic sizes.
+
+    Attributes:
+        found: each comparison, and whether the function's own code makes it; None if none are recorded.
+        computed: the primes of sizes that only a run of the graph knows.
+        refuses: whether an operation whose result depends on the number raises an error.
+        refused: that error, as the function may have caught it.
+    """
 
     def __init__(self) -> None:
         self.found: dict[Comparison, bool] | None = None
-        self.computed: set[int] = set()  # the primes of sizes that only a run of the graph knows
-        self.refuses = False  # whether all that cannot be compared is refused
-        self.refused: Exception | None = None  # by what, where the function went on
+        self.computed: set[int] = set()
+        self.refuses = False
+        self.refused: Exception | None = None
 
 
 comparisons = _Comparisons()
@@ -228,7 +234,7 @@ _REFUSED = """
     hash int float round trunc floor ceil pow rpow truediv rfloordiv mod rmod divmod rdivmod
     and rand or ror xor rxor lshift rlshift rshift rrshift invert
 """
-# What sizes of several traces may have in common, such as to be odd; other results tell them apart.
+# Refused for `to_onnx`, too: two traces may give the same result, as both primes are odd, and so hide it.
 _SAME = ("__hash__", "__and__", "__mod__", "__rmod__", "__divmod__", "__rfloordiv__")
 for _name in _REFUSED.split():
     setattr(Size, f"__{_name}__", _refusing(f"__{_name}__"))
