@@ -40,7 +40,9 @@ def test_a_state_comes_back(tmp_path: Path) -> None:
     assert Folder(str(tmp_path / "out"), RUN).read().params["a", "b"][0] == 2  # type: ignore[union-attr]
 
 
-def test_a_line_without_its_state_is_removed(tmp_path: Path) -> None:
+def test_a_line_without_its_state_is_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once: a kill while it is removed leaves the lines that have a state."""
+    monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("empties the file first"))
     folder = filled(tmp_path)
     folder.append({"step": 3})
     with open(tmp_path / "steps.jsonl", "a", encoding="utf-8") as file:
@@ -49,15 +51,6 @@ def test_a_line_without_its_state_is_removed(tmp_path: Path) -> None:
     folder.append({"step": 3})
     assert [one["step"] for one in folder.records(3)] == [0, 1, 2, 3]
     raises(ValueError, "does not have the lines of 4 steps", lambda: folder.records(4))
-
-
-def test_lines_are_removed_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A kill while they are removed leaves those that have a state."""
-    folder = filled(tmp_path, 1)
-    folder.append({"step": 2})
-    monkeypatch.setattr(Path, "write_bytes", lambda *_: pytest.fail("empties the file first"))
-    assert len(folder.records(1)) == 2
-    assert len((tmp_path / "steps.jsonl").read_text().splitlines()) == 2
 
 
 def test_a_model_is_older_than_a_later_state_whatever_the_clock_says(tmp_path: Path) -> None:

@@ -1,7 +1,12 @@
+import os
+from pathlib import Path
+
 import numpy as np
+import pytest
 from helpers.cases import raises
 
 from lite import TensorDict
+from lite.data.replay import kept_file
 from lite.data.replay.kept_file import KeptFile
 
 
@@ -22,6 +27,15 @@ def test_what_counts_stays_until_the_next_counts(tmp_path) -> None:
         kept, last = new, count
     kept = file.write(None, kept)
     assert file.read(kept) is None
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device that takes nothing")
+def test_a_full_disk_is_named(tmp_path, monkeypatch) -> None:
+    file = KeptFile(str(tmp_path))
+    kept = file.write(content(1), (0, 0))
+    with open("/dev/full", "wb") as full:
+        monkeypatch.setattr(kept_file, "write_all", lambda _, data: os.write(full.fileno(), data))
+        raises(OSError, f"No space left on device: '{file.path}'", file.write, content(1), kept)
 
 
 def test_before_there_are_rows(tmp_path) -> None:
