@@ -74,6 +74,8 @@ def test_flatten():
     flat = FlattenObservation(1, 2, ["x"], allow_positive_dim=True)
     assert flat(TensorDict(x=np.zeros((2, 3, 4, 5))))["x"].shape == (2, 12, 5)
     assert repr(flat) == "FlattenObservation(first_dim=1, last_dim=2, in_keys=['x'], out_keys=['x'])"
+    env = TransformedEnv(Steps(3), FlattenObservation(-1, -1, ["x"], ["y"]))
+    np.testing.assert_array_equal(env.reset()["y"], [0])
 
 
 def test_another_batch_size():
