@@ -462,6 +462,11 @@ def test_after_a_power_failure(tmp_path, monkeypatch) -> None:
     flushed: list[str] = []
     monkeypatch.setenv("LITE_FSYNC", "1")
     monkeypatch.setattr("lite.data.replay.ring_file.flush", lambda path: flushed.append(Path(path).name))
+    with monkeypatch.context() as patch:
+        patch.setattr("lite._files.commit.flush", lambda path: flushed.append(Path(path).name))
+        opened(tmp_path / "e" / "f").extend(frames(0, 1))
+        assert flushed[:2] == [tmp_path.name, "e"]  # of new folders
+        flushed.clear()
     buffer = opened(tmp_path / "f")
     buffer.extend(frames(0, 9))
     rows = ["obs.memmap", "step.memmap", "obs.memmap", "reward.memmap", "done.memmap"]
