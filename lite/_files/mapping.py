@@ -15,6 +15,7 @@ import mmap
 import os
 import stat
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -365,9 +366,20 @@ def write_all(descriptor: int, data: memoryview | bytes) -> None:
         view = view[os.write(descriptor, view[:_CHUNK]) :]
 
 
-def write_zeros(descriptor: int, start: int, end: int) -> None:
-    """Write zeros from one byte to another, so that the disk has blocks for what is mapped there."""
-    if start < end and hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, start, end - start)  # at once: less time than block by block
-    while start < end and hasattr(os, "pwrite"):
-        start += os.pwrite(descriptor, _ZEROS[: end - start], start)
+def write_zeros(path: str, parts: Iterable[tuple[int, int]], about: str) -> None:
+    """Write zeros from one byte of a file to another, so that the disk has blocks for what is mapped there.
+
+    Raises:
+        OSError: the disk has no room for them; the message begins with `about`.
+    """
+    file, _ = open_regular(path, os.O_WRONLY)
+    try:
+        for start, end in parts:
+            if start < end and hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file, start, end - start)  # at once: less time than block by block
+            while start < end and hasattr(os, "pwrite"):
+                start += os.pwrite(file, _ZEROS[: end - start], start)
+    except OSError as error:
+        raise OSError(error.errno, f"{about}: {error.strerror}", path) from None
+    finally:
+        os.close(file)

@@ -20,7 +20,7 @@ from lite import TensorDict, is_non_tensor
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._files.commit import PROCESS, finish, is_writing, make_folder, waiting_for_disk
-from lite._files.mapping import open_regular, source_of, write_zeros
+from lite._files.mapping import source_of, write_zeros
 from lite.data.replay import ring_file
 from lite.data.replay.columns import Columns, blank
 from lite.data.replay.kept_file import KeptFile
@@ -64,13 +64,7 @@ class DiskSpace:
         start = max(self._rows, filled)  # rows beyond those reserved may have been written
         end = max(start, min(most, rows + self._ahead))
         for path, size in self._files:
-            file, _ = open_regular(path, os.O_WRONLY)
-            try:
-                write_zeros(file, start * size, end * size)
-            except OSError as error:
-                raise OSError(error.errno, f"no room for {end:,} rows: {error.strerror}", path) from None
-            finally:
-                os.close(file)
+            write_zeros(path, [(start * size, end * size)], f"no room for {end:,} rows")
         self._rows = end
 
 
@@ -308,7 +302,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         filled = self._filled_rows()
         over = index[index < filled]
         self._added = 0
-        if len(over) < len(index):
+        if over.size < index.size:
             self._space.reserve(filled, int(index.max()) + 1, file.rows)
         file.begin(np.unique(over), 0)
 

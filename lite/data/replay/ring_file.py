@@ -383,15 +383,8 @@ class _Undo:
 
     def _reserve(self, count: int) -> None:
         """Have blocks for the copies of `count` rows; OSError if the disk has no room for them."""
-        file, _ = open_regular(self.path, os.O_WRONLY)
-        try:
-            for place, size in self._places:
-                write_zeros(file, place, place + count * size)
-        except OSError as error:
-            about = f"no room to copy {count:,} rows that are written over: {error.strerror}"
-            raise OSError(error.errno, about, self.path) from None
-        finally:
-            os.close(file)
+        parts = [(place, place + count * size) for place, size in self._places]
+        write_zeros(self.path, parts, f"no room to copy {count:,} rows that are written over")
         self._reserved = count
 
     def put_back(self, count: int, capacity: int, rows: int) -> None:

@@ -121,7 +121,7 @@ def test_no_file_is_written_that_has_no_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(disk_space, "AHEAD", 0)
     storage.set(range(1), rows(1, 0.0))
     asked.clear()
-    storage.set(range(40, 41), rows(1, 1.0))
+    storage.set(40, rows(1, 1.0)[0])
     assert asked
 
 
