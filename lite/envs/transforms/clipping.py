@@ -176,7 +176,7 @@ class SignTransform(_BoundedValues):
     """
 
     def _apply_transform(self, obs: Any) -> Any:
-        return obs if obs.dtype == np.bool_ else np.sign(obs)
+        return obs if obs.dtype.kind == "b" else np.sign(obs)
 
     def _bounds(self) -> tuple[Any, Any]:
         return -1.0, 1.0
