@@ -226,7 +226,7 @@ def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> No
 
 
 def is_writing(pid: int, rest: str) -> bool:
-    """Whether the process is alive that made a name, which ends in `rest`."""
+    """Whether the process of this number is alive and made the name that ends in `rest`."""
     return rest.startswith(PROCESS) if pid == os.getpid() else is_alive(pid)
 
 
