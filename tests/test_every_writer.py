@@ -220,7 +220,6 @@ REFUSED = {
 # Kinds that most writers treat like another one: a fifth of the writers each.
 ALIKE = ["array", "parameter", "0-d traced", "ragged traced", "typed"]
 PAIRS = [(writer, kind) for writer in WRITERS for kind in KINDS if kind not in ALIKE]
-PAIRS.remove(("parquet", "ragged"))  # whose rows become lists: tests/convert/test_tables.py
 PAIRS += [(writer, kind) for n, kind in enumerate(ALIKE) for writer in list(WRITERS)[n::5]]
 # Rows of a Parquet file that differ in length come back as lists (tests/convert/test_tables.py).
 PAIRS = [pair for pair in PAIRS if pair not in {("parquet", kind) for kind in RAGGED}]

@@ -137,7 +137,7 @@ def test_abandoned_folders_are_removed(tmp_path):
     dead = subprocess.Popen([sys.executable, "-c", ""])
     dead.wait()
     left = path / f"%new-{commit._host()}-{dead.pid}-abc"
-    alive = path / f"%new-{commit._host()}-{os.getpid()}-{commit._PROCESS}abc"
+    alive = path / f"%new-{commit._host()}-{os.getpid()}-{commit.PROCESS}abc"
     other = path / f"%new-another-machine-{dead.pid}-abc"
     for folder in (left, alive, other):
         folder.mkdir()
