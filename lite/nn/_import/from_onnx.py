@@ -37,9 +37,10 @@ def from_onnx(
     Args:
         model: path of the ONNX file, or its bytes.
         trainable: which weights have `requires_grad`: True or None for all but statistics of normalisations
-            (of an input, too), tables of rotations and of sines, masks, single factors, epsilons of norms,
-            slopes of heads (ALiBi) and quantised weights; False for none; names or patterns ("*.bias") of
-            those that learn, one or several; or a function of a name.
+            (of an input, too: its mean and deviation, or a factor and an offset before the first product),
+            the factor and offset behind a last Tanh (bounds of actions), tables of rotations and of sines,
+            masks, single factors, epsilons of norms, slopes of heads (ALiBi) and quantised weights; False for
+            none; names or patterns ("*.bias") of those that learn, one or several; or a function of a name.
         in_keys, out_keys: keys for the inputs and outputs, a list in the graph's order or a dict by name.
             With these, or a contract beside the file (``policy.onnx.json``), a `TensorDictModule` is made,
             whose entries have the batch in front, as those of `lite.models.OnnxModule`.

@@ -85,11 +85,11 @@ class Source:
         self.bytes: bytes | mmap.mmap = (
             mapped(path) if content is None and path is not None else content or b""
         )
+        folder = None if path is None else path.parent
         try:
-            self.model = read_model(self.bytes, None if path is None else path.parent)
+            self.model = read_model(self.bytes, folder)
             self.graph = _chosen(self.model.graph, outputs)
             if not _float_weights(self.graph):  # a function that torch traced, say
-                folder = None if path is None else path.parent
                 self.graph = constants_as_weights(self.graph, self.bytes, folder)
             self.weights = _float_weights(self.graph) if weights is None else weights
         except ValueError as error:
@@ -97,7 +97,7 @@ class Source:
         self.inputs = tuple(x for x in self.graph.inputs if x.name not in self.graph.weights)
         self.program = compiled(self.model, self.graph, self.weights, compute_dtype, str(path or "the model"))
         sizes = _sizes(self.inputs), _sizes(self.graph.outputs)
-        self.axes = row_axes(*sizes) or batch_axes(*sizes)
+        self.axes = _with_states(self.graph, row_axes(*sizes)) or batch_axes(*sizes)
         self.ranks = tuple(_rank(x, self.axes) for x in self.inputs)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Source:
@@ -325,6 +325,18 @@ def _sizes(values: Iterable[Value]) -> list[tuple[str, tuple[int | str | None, .
     return [(x.name, x.shape or ()) for x in values]
 
 
+def _with_states(graph: OperationGraph, axes: dict[str, int | None]) -> dict[str, int | None]:
+    """Axes of rows, which states of recurrent nodes have second, also of one layer (1, 1, size)."""
+    second: set[str] = set()
+    for node in reversed(graph.nodes if axes else ()):
+        if node.op in ("GRU", "LSTM", "RNN") and not node.attributes.get("layout"):
+            second.update(node.inputs[5:7], node.outputs[1:])
+        elif node.op in ("Cast", "Identity", "Mul") and not second.isdisjoint(node.outputs):
+            second.update(node.inputs)  # a state may be multiplied by 0 where an episode starts
+    values = [x for x in (*graph.inputs, *graph.outputs) if x.name in second]
+    return axes | {x.name: 1 for x in values if (x.shape or ())[1:2] == (1,)}
+
+
 def _fixed_rows(value: Value) -> int:
     """The first size of a value if its shape says one, else 0."""
     first = value.shape[0] if value.shape else 0
@@ -527,7 +539,7 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
 
 
 def _statistics(graph: OperationGraph) -> set[str]:
-    """Weights that normalise an input before anything else, or scale a Tanh to the bounds of actions.
+    """Weights that normalise an input before anything else, or scale a last Tanh to the bounds of actions.
 
     These are a mean and a deviation, or a factor and an offset. The latter may be a layer that learns, unless
     a product follows, which could do the same.
@@ -538,16 +550,23 @@ def _statistics(graph: OperationGraph) -> set[str]:
     others = {x for node in graph.nodes if node.op not in ("Conv", "Gemm", "MatMul") for x in node.inputs}
     constants = {node.outputs[0] for node in graph.nodes if node.op == "Constant"}
     results, found = {x.name for x in graph.outputs}, set[str]()
+    for node in reversed(graph.nodes):
+        if node.op in _BETWEEN and not results.isdisjoint(node.outputs):
+            results.add(node.inputs[0])
     for node in graph.nodes:
         if node.op == "Tanh":
             steps[node.outputs[0]] = (("Tanh", ""),)
-        if not node.inputs or node.inputs[0] not in steps or node.op == "Tanh":
             continue
-        before, (out, *_), second = steps[node.inputs[0]], node.outputs, node.inputs[-1]
+        turned = node.op in ("Add", "Mul") and node.inputs[1] in steps
+        names = node.inputs[::-1] if turned else node.inputs
+        if not names or names[0] not in steps:
+            continue
+        before, (out, *_), second = steps[names[0]], node.outputs, names[-1]
         bounded = before[:1] == (("Tanh", ""),)
         calculates, weight = any(node.op in pair for pair in _NORMALIZE), graph.weights.get(second)
         alone = weight is not None and prod(read_tensor(weight.model, weight.span).dims) == 1
-        if node.op in _BETWEEN or (calculates and ((alone and not bounded) or second in constants)):
+        between = node.op in _BETWEEN and (node.op != "Concat" or steps.keys() >= set(names))
+        if between or (calculates and ((alone and not bounded) or second in constants)):
             steps[out] = before
         elif calculates and weight is not None:
             steps[out] = (*before, (node.op, second))

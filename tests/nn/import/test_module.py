@@ -255,10 +255,12 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
         ("Mul one, Add a, MatMul w", "aw"),
         ("Mul one, Sub a, Div b, MatMul w", "w"),
         ("Mul a, Add x, MatMul w", "aw"),
+        ("Concat c, Mul a, Add b, MatMul w", "abcw"),  # beside what is no input
         ("Relu, Sub a, Div b, MatMul w", "abw"),
         ("Sub a, Mul b, Div c, MatMul w", "cw"),
         ("MatMul w, Tanh, Mul a, Add b", "w"),  # bounds of actions
         ("MatMul w, Tanh, Mul unit, Add nought", "w"),
+        ("MatMul w, Tanh, a Mul, b Add, Clip, Identity", "w"),
         ("MatMul w, Tanh, Mul a, Add b, Relu", "abw"),
         ("MatMul w, Relu, Mul a, Add b", "abw"),
         ("MatMul w, Tanh, Mul a", "aw"),
@@ -267,11 +269,12 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
 def test_statistics_of_observations_do_not_learn(ops: str, learns: str) -> None:
     nodes = []
     for i, op in enumerate(ops.split(", ")):
-        name, *weight = op.split()
-        attributes = {"to": 1} if name == "Cast" else {}
-        nodes.append(writer.node(name, "", [f"y{i - 1}" if i else "x", *weight], [f"y{i}"], attributes))
+        name = next(word for word in op.split() if word[0].isupper())
+        attributes = {"Cast": {"to": 1}, "Concat": {"axis": 0}}.get(name, {})
+        given = [f"y{i - 1}" * (i > 0) or "x" if word == name else word for word in op.split()]
+        nodes.append(writer.node(name, "", given, [f"y{i}"], attributes))
     arrays = {name: np.ones((3, 3) if name == "w" else (1, 3), np.float32) for name in "abcw"}
-    read = {name for op in ops.split(", ") for name in op.split()[1:]} & arrays.keys()
+    read = {word for op in ops.split(", ") for word in op.split()} & arrays.keys()
     kept = {name: arrays[name] for name in read} | {
         "one": np.float32([1]), "unit": np.float32([[1]]), "nought": np.float32([0]),
     }  # fmt: skip
@@ -382,6 +385,28 @@ def test_batch_dimensions_in_front_are_the_batch_of_the_graph(rows: str | int, l
     if lead and lead[0]:
         np.testing.assert_allclose(vmap(lambda x: plain(x, None))(x), x @ w, rtol=1e-5)
         np.testing.assert_allclose(jit(lambda x: plain(x, None))(x), x @ w, rtol=1e-5)
+
+
+def test_a_state_of_one_layer_in_a_graph_of_one_row_has_its_row_second() -> None:
+    """As LSTMs of rsl_rl are exported: (1, 1, size), in which the first one is of the layer."""
+    nodes = [
+        writer.node("Unsqueeze", "", ["x", "first"], ["times"], {}),
+        writer.node("Mul", "", ["h", "kept"], ["state"], {}),
+        writer.node("RNN", "", ["times", "w", "r", "", "", "state"], ["all", "new"], {"hidden_size": 3}),
+    ]
+    rng = np.random.default_rng(0)
+    weights = {name: rng.normal(size=(1, 3, 3)).astype(np.float32) for name in "wr"}
+    held = {"first": np.int64([0]), "kept": np.float32(0.5), **weights}
+    sizes = {"x": [1, 3], "h": [1, 1, 3], "new": [1, 1, 3]}
+    *given, new = (writer.value(name, np.dtype(np.float32), size) for name, size in sizes.items())
+    tensors = [writer.tensor(name, x) for name, x in held.items()]
+    graph = writer.model(writer.graph("graph", nodes, tensors, given, [new]), 21, ("tests", ""))
+    net = nn.from_onnx(graph, in_keys=["x", "h"], out_keys=["new"])
+    for lead in ((), (1,), (3,), (2, 3)):
+        x, h = (rng.normal(size=(*lead, *own, 3)).astype(np.float32) for own in ((), (1,)))
+        expected = np.tanh(x[..., None, :] @ weights["w"][0].T + h / 2 @ weights["r"][0].T)
+        found = net(TensorDict(x=x, h=h, batch_size=lead))["new"]
+        np.testing.assert_allclose(found, expected, rtol=1e-5, err_msg=str(lead))
 
 
 @each_case("rows", ["n", 1])
