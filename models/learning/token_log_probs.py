@@ -225,21 +225,18 @@ class TokenLogProbs(Module):
         self, rows: Sequence[NDArray[np.int64]], wanted: Sequence[NDArray[np.bool_]] | None
     ) -> list[NDArray[np.int64]]:
         """The tokens that each row begins with, where they are read once for all rows that do; else none."""
-        spec, none = self._spec, [np.zeros(0, np.int64)] * len(rows)
+        spec = self._spec
         grows = spec.cache_type.startswith("tensor(float") and all(tensor.past for tensor in spec.cache)
         only = spec.states or spec.limits or spec.static_length or spec.one_row or spec.last_logits_only
         if wanted is None or only or not grows:
-            return none
+            return [row[:0] for row in rows]
         # The last token before those that are asked for gives the log-probs of the first one.
         begins = [
             row[: int(known[1:].argmax())] if len(row) > 1 else row[:0]
             for row, known in zip(rows, wanted, strict=True)
         ]
         counts = Counter(begin.tobytes() for begin in begins)
-        return [
-            begin if (counts[begin.tobytes()] - 1) * len(begin) >= SHARED else other
-            for begin, other in zip(begins, none, strict=True)
-        ]
+        return [x if (counts[x.tobytes()] - 1) * len(x) >= SHARED else x[:0] for x in begins]
 
     def _runs(
         self,
@@ -327,10 +324,10 @@ class TokenLogProbs(Module):
     def _outputs(self, inputs: dict[str, Any]) -> Any:
         """What the graph gives, with the cache of what all rows begin with if that is not among them."""
         if _BEFORE in inputs:
-            if not self._reader:
+            graph: Any = self.graph
+            if [*map(id, self._reader[1:])] != [id(graph), id(graph._source)]:  # adapters may come and go
                 names = [tensor.present for tensor in self._spec.cache]
-                graph: Any = self.graph
-                self._reader = (with_outputs(graph, names),)
+                self._reader = with_outputs(graph, names), graph, graph._source
             caches = self._reader[0](**inputs[_BEFORE])
             count = len(inputs["input_ids"])
             inputs = {name: value for name, value in inputs.items() if name != _BEFORE}

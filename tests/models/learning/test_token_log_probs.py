@@ -161,6 +161,12 @@ def test_what_rows_begin_with_is_read_once(
         one, other = (grads[key] for _, grads in found)
         np.testing.assert_allclose(one, other, atol=1e-5 * np.abs(one).max(), err_msg=str(key))
 
+    module.graph = module_of(decoder).graph  # whose cache is another one
+    weights = TensorDict.from_module(module.graph).data * 1.1
+    plain = loss(weights)[1]
+    monkeypatch.setattr(token_log_probs, "SHARED", 1 << 30)
+    np.testing.assert_allclose(plain, loss(weights)[1], rtol=1e-6, atol=1e-5)
+
 
 def test_logits_that_no_known_product_gives_have_the_same_log_probs(monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = open_model("optimum-llama")
