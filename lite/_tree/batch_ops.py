@@ -9,6 +9,7 @@ at the operation, and a nested node or an object array needs no code of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any
 
@@ -289,17 +290,17 @@ class TracedIndex(Index):
 
 
 class Picked(Index):
-    """Index with arrays."""
+    """Index with arrays behind slices."""
 
     __slots__ = ()
 
     def __init__(self, ndim: int, shape: Shape, index: Any, new_names: Names = None) -> None:
         super().__init__(ndim, shape, index, new_names)
-        self.array = lambda value: _picked(value, self.index)
+        self.array = partial(_picked, self.index)
 
 
-def _picked(value: Array, index: Any) -> Array:
-    """`value[index]`, contiguous as torch's, so that it has views; NumPy may lay index arrays out first."""
+def _picked(index: Any, value: Array) -> Array:
+    """`value[index]`, contiguous as torch's, so that it has views."""
     out: Array = value[index]
     return np.ascontiguousarray(out) if type(out) is np.ndarray else out
 
@@ -329,7 +330,7 @@ class Take(Index):
             flags = value.flags
             if flags.c_contiguous and flags.aligned:
                 return value.take(self.rows, self.dim)
-        return _picked(value, self.index)
+        return _picked(self.index, value)
 
     def names(self, names: list[str | None]) -> Names:
         return names

@@ -166,19 +166,19 @@ class BatchShape(TensorCollection):
 
     def _select(self, items: tuple[Any, ...]) -> Any:
         """The part of the batch at normalised items of an index."""
-        batch_size = self.batch_size
-        shape = result_shape(items, batch_size)
-        names = self._names
+        batch_size, index_op = self.batch_size, batch_ops.Index
+        shape, names = result_shape(items, batch_size), self._names  # which checks bounds
+        if is_traced(items):
+            index_op = batch_ops.TracedIndex
+        elif np.ndarray in map(type, items):
+            if type(items[0]) is not np.ndarray:  # NumPy may lay index arrays out before slices
+                index_op = batch_ops.Picked
+            at = [i for i, item in enumerate(items) if type(item) is not slice or item != slice(None)]
+            rows: Any = items[at[0]]
+            if len(at) == 1 and rows.ndim == 1:
+                rows = rows.nonzero()[0] if rows.dtype == np.bool_ else rows
+                return self._run(batch_ops.Take(batch_size, at[0], rows))
         new_names = None if names is None else result_names(items, names, len(shape))
-        at = [i for i, item in enumerate(items) if type(item) is not slice or item != slice(None)]
-        rows = items[at[0]]
-        if len(at) == 1 and type(rows) is np.ndarray and rows.ndim == 1:
-            rows = rows.nonzero()[0] if rows.dtype == np.bool_ else rows
-            return self._run(batch_ops.Take(batch_size, at[0], rows))
-        picks = any(type(items[i]) is np.ndarray for i in at)
-        index_op = (
-            batch_ops.TracedIndex if is_traced(items) else batch_ops.Picked if picks else batch_ops.Index
-        )
         return self._run(index_op(len(batch_size), shape, items, new_names))
 
     def _replace_inplace(self, out: object, name: str) -> Self:
