@@ -39,6 +39,7 @@ CHECKS: list[tuple[dict[str, Any], str]] = [
     ({"stop": "a", "stop_strings": "b"}, "stop_strings is another name of stop_sequences"),
     ({"guided_json": "{}", "grammar": {"regex": "a"}}, "guided_json is another name of grammar"),
     ({"guided_choice": "a"}, "grammar: 'choice' must be at least one text in a list, got 'a'"),
+    ({"guided_choice": 3}, "grammar: 'choice' must be at least one text in a list, got 3"),
     ({"guided_choice": []}, "grammar: 'choice' must be at least one text in a list, got []"),
     ({"guided_choice": {"a"}}, "grammar: 'choice' must be at least one text in a list, got {'a'}"),
     ({"guided_choice": ["a", 3]}, "grammar: 'choice' must be at least one text in a list, got ['a', 3]"),
