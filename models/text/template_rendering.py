@@ -167,7 +167,7 @@ def _rendered(template: str, context: Mapping[str, Any], mark: str, max_chars: i
 
 @functools.lru_cache(maxsize=64)
 def _reads_parts(template: str) -> bool:
-    """Whether a template reads parts of a content, for which others fail or write Python's list of them."""
+    """Whether a template writes parts of a content; others fail, write Python's list of them or nothing."""
 
     def said(content: Any) -> str | None:
         context = {"messages": [{"role": "user", "content": content}], "add_generation_prompt": True}
@@ -176,8 +176,8 @@ def _reads_parts(template: str) -> bool:
         except ValueError:
             return None
 
-    parts = said([{"type": "text", "text": "a"}])
-    return said("a") is None or (parts is not None and "{'type': 'text'" not in parts)
+    parts = said([{"type": "text", "text": "a part"}]) or ""
+    return said("a") is None or ("a part" in parts and "{'type': 'text'" not in parts)
 
 
 def _joined(turn: dict[str, Any]) -> dict[str, Any]:

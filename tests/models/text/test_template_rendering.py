@@ -137,6 +137,7 @@ def test_parts_of_text_are_a_text_where_a_template_takes_one() -> None:
     for said, expected in (
         ("{{ m.content }}", "u:a b;a:Yo;"),
         ("{{ m.content | trim }}", "u:a b;a:Yo;"),
+        ("{{ m.content if m.content is string }}", "u:a b;a:Yo;"),
         ("{{ 'x' + m.content }}", "u:xa b;a:xYo;"),
         (reads, "u:<a ><b>;a:Yo;"),
         ("{{ m.content | tojson }}{{ raise_exception('') if messages | length < 2 }}",
