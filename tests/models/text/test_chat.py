@@ -145,7 +145,8 @@ def test_turns_alike_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "render_chat", counted)
     for chat, most in ((plain, 9), (calling, 90)):
         for source in (UNTAGGED, THOUGHTS, TRIM, COUNTED, *BUILT_IN.values()):
-            options = {"chat_template": source, "spans": True, "eos_token": "<eos>", "bos_token": "<bos>"}
+            options = {"chat_template": source, "spans": True, "probe": True}
+            options |= {"eos_token": "<eos>", "bos_token": "<bos>"}
             counts.append(0)
             found = render_messages(chat, **options)
             assert counts[-1] <= most or source == COUNTED, source
