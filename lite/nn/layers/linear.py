@@ -257,8 +257,10 @@ def _affine(x: Array, weight: Array, bias: Array | None) -> Array:
     if bias is None:
         return out
     # A bias that is mapped may have a row for each element of what `out` shares among them.
-    alike = type(_inside(bias)) is np.ndarray and getattr(out, "level", None) == getattr(bias, "level", 0)
-    if out.dtype == bias.dtype and (alike or not isinstance(bias, HostArray)):
+    if out.dtype == bias.dtype and (
+        not isinstance(bias, HostArray)
+        or (type(_inside(bias)) is np.ndarray and getattr(out, "level", None) == getattr(bias, "level", 0))
+    ):
         out += bias
         return out
     return out + bias
