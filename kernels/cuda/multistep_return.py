@@ -22,7 +22,8 @@ def multistep_return(
     gpu: Gpu, reward: DeviceMemory, done: DeviceMemory, axis: int, gamma: float, window: int
 ) -> tuple[Any, Any, Any, Any, Any]:
     """The results for checked arguments, in the order of `MultiStepReturn`."""
-    dtype = reward.dtype if is_float(reward.dtype) or reward.dtype.kind == "c" else np.dtype(np.float32)
+    floats = is_float(reward.dtype) or reward.dtype.kind == "c"
+    dtype = reward.dtype.newbyteorder("=") if floats else np.dtype(np.float32)
     sums = gpu.empty(reward.shape, dtype)
     steps, index = gpu.empty(done.shape, np.int64), gpu.empty(done.shape, np.int64)
     discount, nonterminal = gpu.empty(done.shape, np.float32), gpu.empty(done.shape, np.bool_)
