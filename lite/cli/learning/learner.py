@@ -137,11 +137,14 @@ class Learner:
         advantage, said = advantage.reshape(-1), np.asarray(flat[_SAID])
         told = {"reward": float(rewards.mean()), "told": float((advantage != 0).mean())}
         told["tokens"] = int(said.sum())
+        total = weights_of(said, args).sum()  # also of tokens that are masked below, as TRL's is
         if args.mask_truncated_completions:
             said = said & ~np.asarray(batch["next", "truncated"]).reshape(-1, 1)
             flat[_SAID] = said
-        weights = weights_of(said, args)
-        chosen = np.flatnonzero(said.any(1) & ((advantage != 0) | self._compares))
+        teach = said.any(1) & ((advantage != 0) | self._compares)
+        if args.loss_type == "bnpo" and teach.any():
+            teach[:] = True  # a part's mean is over the tokens of all of its rows
+        chosen = np.flatnonzero(teach)
         logs: dict[str, float] = {"kl": 0.0, "clip_fraction": 0.0}
         params, state = self.run_state.params, self.run_state.optimizer
         if len(chosen):
@@ -149,7 +152,9 @@ class Learner:
             if args.iterations > 1:
                 with params.to_module(self.policy):
                     given["before"] = self._known(given["rows"])
-            shares = weights[chosen] / weights.sum()  # the others count, too, though their gradient is 0
+            shares = (
+                weights_of(said, args)[chosen] / total
+            )  # the others count, too, though their gradient is 0
             if self._compares:
                 given["reference"] = self._known(given["rows"])
             for _ in range(args.iterations):

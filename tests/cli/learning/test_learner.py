@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from helpers.cases import each_case
 from helpers.commands import Run
 from helpers.lessons import SMALL, TIMES
 
@@ -115,3 +116,33 @@ def test_what_advantages_are_divided_by(rows, tmp_path, run, monkeypatch):
         learn = ["learn", str(rows), *SMALL, "--steps", "1", "--scale-rewards", name]
         run([*learn, "--output", str(tmp_path / name)])
         np.testing.assert_allclose(seen[-1].reshape(2, 4), centred / divisor, rtol=1e-5)
+
+
+@each_case("loss_type", ["dapo", "bnpo", "grpo", "dr_grpo"])
+def test_losses_are_over_the_tokens_that_trl_counts(loss_type, rows, tmp_path, run, monkeypatch):
+    """Those of responses that teach nothing as well, and of `dapo` of those that are masked."""
+    from lite.cli.learning.learner import Learner
+
+    rewards, said = np.array([[0, 0, 1, 5], [2, 2, 2, 2]], np.float32), []
+    cut = np.array([[False, False, False, True], [True, False, False, False]])
+    responses = Learner._responses
+
+    def given(*args: Any) -> Any:
+        batch = responses(*args)[0]
+        batch["next", "truncated"] = cut.reshape(batch["next", "truncated"].shape)
+        said.append(np.asarray(batch["masks", "all_assistant_mask"]).sum(-1))
+        return batch, rewards
+
+    monkeypatch.setattr(Learner, "_responses", given)
+    learn = ["learn", str(rows), *SMALL, "--steps", "1", "--json", "--mask-truncated-completions"]
+    told = run([*learn, "--loss-type", loss_type, "--output", str(tmp_path / loss_type)]).rows[1]
+    centred = rewards - rewards.mean(1, keepdims=True)
+    gain = np.where(cut, 0, centred / np.array([[rewards[0].std(ddof=1)], [1]]))
+    [tokens] = said
+    of_tokens = {
+        "dapo": tokens.sum(),
+        "bnpo": tokens[~cut].sum(),
+        "dr_grpo": 8 * 6,
+    }
+    expected = gain.mean() if loss_type == "grpo" else (gain * tokens).sum() / of_tokens[loss_type]
+    np.testing.assert_allclose(told["loss"], -expected, rtol=1e-5)
