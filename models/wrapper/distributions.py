@@ -16,6 +16,7 @@ from lite.models.text.rows import TokenRows
 from lite.models.wrapper.input import nested_key, read_mask, read_tokens
 from lite.models.wrapper.options import OPTIONS, Inplace, LLMWrapperBase, WrapperOptions
 from lite.models.wrapper.output import Layout
+from lite.models.wrapper.sampled import read_sampled
 
 if TYPE_CHECKING:
     from lite.nn.distributions import Categorical, LLMMaskedCategorical
@@ -310,6 +311,15 @@ class DistributionMethods(LLMWrapperBase):
         rows = TokenRows(flat(tokens.full), flat(masks.all_attention_mask))
         said = masks.all_assistant_mask
         logits = flat(written["logits"])
+        given = self.options.score_kwargs or {}
+        if given.get("kept_ids"):
+            raise NotImplementedError(
+                f"{method} gives distributions over all tokens, and score_kwargs has kept_ids: log-probs"
+                " among these are what calls write (of GRPOLoss with entropy_bonus=False)"
+            )
+        temperatures, _ = read_sampled(td, given, self.options, rows)
+        if temperatures is not None:
+            logits = logits / np.asarray(temperatures, np.float32)[:, None, None]
         return _Scored(rows, logits, None if said is None else flat(said), written, shape)
 
     def _laid_out(self, scored: _Scored, values: NDArray[Any], side: str, fill: float = 0.0) -> NDArray[Any]:

@@ -82,6 +82,20 @@ def test_get_dist_of_ragged_rows(judge: Make, scripted_model: Make) -> None:
         assert wrapper.out_keys == out_keys, inplace
 
 
+def test_get_dist_at_the_temperature_of_scoring(judge: Make) -> None:
+    """Ratios of `GRPOLoss` are by either of the two: by calls, or by distributions."""
+    wrapper = judge(inplace=False, score_kwargs={"temperature": [0.5, 2.0]})
+    expected = left(
+        [row.tolist() for row in wrapper(ragged_td(*ROWS)).get(("log_probs", "full"), as_list=True)], 0
+    )
+    found = wrapper.get_dist(ragged_td(*ROWS)).log_prob(left(ROWS, P))
+    firsts = np.array([[4], [0]])  # are uniform there
+    np.put_along_axis(expected, firsts, np.take_along_axis(found, firsts, 1), 1)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    kept = judge(score_kwargs={"kept_ids": True})
+    raises(NotImplementedError, "get_dist gives .* has kept_ids", kept.get_dist, ragged_td(*ROWS))
+
+
 def test_padding_of_get_dist(judge: Make) -> None:
     wrapper = judge()
     td = ragged_td(*ROWS)
