@@ -142,7 +142,7 @@ def grpo_loss(
         ref_log_probs, kl_to_ref_coeff, kl_estimator: log-probs under a model to stay near, a constant; the
             divergence's weight; see `kl_penalty`.
         use_bias_correction_kl: multiply that divergence by the ratio, with its derivative: the gradient is
-            then without bias, also where another model drew the tokens. TRL's default, not TorchRL's.
+            then without bias, also where another model drew the tokens. TRL's option, not TorchRL's.
         kl_to_inference_coeff: the weight of the divergence from the model that drew the tokens.
         entropy, entropy_coeff: entropy of each token's distribution, the shape of `log_probs`; its weight.
         objective: "clip", the lesser of the gains with the ratio and with the clipped one; "cispo", the gain

@@ -13,8 +13,8 @@ from lite._tree.keys import require_path, unravel_key
 MASKING_STRATEGIES = ("sft", "rlhf", "generic")
 IGNORED_TOKEN = -100
 _TOKENIZED_AGAIN = (
-    "Texts that are tokenized again can give other tokens: let the actor read those of the batch "
-    "(input_mode='tokens')."
+    "Texts that are tokenized again can give other tokens: let the actor read those of the batch, with "
+    "input_mode='tokens' (wrapper.trainable(input_mode='tokens') of a model that learns)."
 )
 
 
