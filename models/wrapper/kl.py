@@ -28,14 +28,15 @@ class RetrieveLogProb(TensorDictModuleBase):
     Args:
         model: a wrapper with ``generate=False``.
         log_probs_full_key: where the log-probs go; by default the model's ``(log_probs_key, "full")``.
-        assistant_only: 0 for what assistants did not say; the model reads histories then.
+        assistant_only: 0 for what assistants did not say; the model reads histories then, or tokens, of which
+            the batch has ("masks", "all_assistant_mask").
         tokenizer_kwargs, detach, tokenizer: kept for compatibility; have no effect.
         device: None, or the model's own.
         padding_side: kept for compatibility; rows stay where the model has them.
 
     Raises:
-        ValueError: the model generates or gives no log-probs, it reads no histories and ``assistant_only``
-            is set, or it is on another device.
+        ValueError: the model generates or gives no log-probs, it reads texts and ``assistant_only`` is set,
+            or it is on another device.
 
     Source:
         `RetrieveLogProb` of TorchRL, https://github.com/pytorch/rl.
@@ -65,10 +66,10 @@ class RetrieveLogProb(TensorDictModuleBase):
         super().__init__()
         _check_scores(model, "model", "RetrieveLogProb")
         mode = getattr(model, "input_mode", "history")
-        if assistant_only and mode != "history":
+        if assistant_only and mode == "text":
             raise ValueError(
-                "The model must have `input_mode='history'` when `assistant_only=True`: what assistants said"
-                f" is known of conversations alone. Got input_mode={mode!r}; pass assistant_only=False"
+                "The model must have `input_mode='history'` when `assistant_only=True`, or 'tokens' for those"
+                " of a batch with a mask: of texts none knows what assistants said; pass assistant_only=False"
             )
         own = getattr(getattr(model, "model", None), "device", "cpu")
         if device not in (None, own):
@@ -109,8 +110,9 @@ class RetrieveLogProb(TensorDictModuleBase):
             said = scored.get(nested_key(model.masks_key, "all_assistant_mask"), None, as_list=True)
             if said is None:
                 raise ValueError(
-                    "there is no assistant mask: the chat template does not tell what assistants said. Use"
-                    " one with {% generation %} blocks, or pass assistant_only=False"
+                    "there is no assistant mask: the chat template does not tell what assistants said, or a"
+                    " batch of tokens has none. Use a template with {% generation %} blocks, or pass"
+                    " assistant_only=False"
                 )
             rows = [
                 np.where(mask, row, np.zeros_like(row))

@@ -49,6 +49,17 @@ def penalty(td: Any, key: Any = "kl_penalty") -> list[Any]:
     return rows(td, *([key] if isinstance(key, str) else key))
 
 
+def test_what_assistants_said_is_known_of_tokens_with_a_mask(scorer: Make) -> None:
+    """Those that were drawn, which a conversation that is rendered again may not give."""
+    transform, td = models.RetrieveLogProb(scorer("tokens")), data("tokens")
+    raises(ValueError, "a batch of tokens has none", transform, td)
+    said = [np.arange(len(row)) > 1 for row in (HI, HELLO)]
+    td["masks"] = lazy_stack([models.Masks(all_assistant_mask=mask) for mask in said])
+    scores = rows(scorer("tokens")(td), "log_probs", "full")
+    expected = [np.where(mask, row, 0).tolist() for mask, row in zip(said, scores, strict=True)]
+    assert rows(transform(data("tokens").update({"masks": td["masks"]})), "log_probs", "full") == expected
+
+
 # -- RetrieveLogProb ---------------------------------------------------------------------------
 
 
