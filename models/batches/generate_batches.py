@@ -24,10 +24,10 @@ _READ = ("prompt_ids", "messages", "tools", "prompt")
 class GenerateBatches:
     """Generates responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
 
-    A batch is a dict of columns, arrays or lists, which may be read-only, or a pandas frame. The prompt of a
-    row is its "prompt_ids" (a list of integers), else "messages" (a conversation, of which "tools" are told),
-    else the text "prompt", whichever is not None; texts become a turn of the model's chat template. The
-    result has `num_samples` rows for each row, with the batch's columns and
+    A batch is a dict of columns, arrays or lists, which may be read-only, or a table of pandas or pyarrow.
+    The prompt of a row is its "prompt_ids" (a list of integers), else "messages" (a conversation, of which
+    "tools" are told), else the text "prompt", whichever is not None; texts become a turn of the model's
+    chat template. The result has `num_samples` rows for each row, with the batch's columns and
 
     - "sample" (number of the response, int64), "response" (text without special tokens), "finish_reason"
       ("eos", "stop" or "length"), "prompt_ids" and "response_ids" (lists of ids);

@@ -26,13 +26,13 @@ _FORMS = (
 class ScoreBatches:
     """Scores responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
 
-    A batch is a dict of columns, arrays or lists, which may be read-only, or a pandas frame. A row has its
-    response as "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a conversation that
-    ends with an assistant's turn, or that the text "response" answers, and of which "tools" are told), else
-    as the texts "prompt" and "response", else as a "text", which is scored but for its first token. Prompts
-    and responses are put into the model's chat template, with the end of the turn, which is scored as well; a
-    response has the tokens that it has in the whole text. Up to rounding, results do not depend on other
-    rows. They are the batch's columns and
+    A batch is a dict of columns, arrays or lists, which may be read-only, or a table of pandas or pyarrow.
+    A row has its response as "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a
+    conversation that ends with an assistant's turn, or that the text "response" answers, and of which
+    "tools" are told), else as the texts "prompt" and "response", else as a "text", which is scored but for
+    its first token. Prompts and responses are put into the model's chat template, with the end of the turn,
+    which is scored as well; a response has the tokens that it has in the whole text. Up to rounding,
+    results do not depend on other rows. They are the batch's columns and
 
     - "logprobs", the log-prob of each token of the response under the raw model distribution; their sum
       "log_prob" and "mean_log_prob", float64; their number "tokens", int64;

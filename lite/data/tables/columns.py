@@ -18,7 +18,9 @@ Row = TypeVar("Row")
 
 
 def as_columns(batch: Any) -> Any:
-    """A frame of pandas or polars as a dict of its columns; anything else as it is."""
+    """A frame of pandas or polars, or a table of pyarrow, as a dict of columns; anything else as it is."""
+    if hasattr(batch, "to_pydict"):
+        return {name: batch[name].to_numpy(zero_copy_only=False) for name in batch.column_names}
     if isinstance(batch, Mapping) or not hasattr(batch, "columns") or not hasattr(batch, "to_dict"):
         return batch
     return {name: batch[name].to_numpy() for name in batch.columns}

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pandas
+import pyarrow
 import pytest
-from helpers.cases import raises
+from helpers.cases import each_case, raises
 from helpers.models.prompts import HELLO, HI, Make
 
 from lite.models import OnnxDecoder, ScoreBatches, Tokenizer, embedded_model_path, score
@@ -109,11 +110,12 @@ def test_a_text_is_scored_behind_its_first_token() -> None:
         embedded()({"text": ["C"]})
 
 
-def test_a_frame_of_pandas_is_a_batch(judge: Make) -> None:
+@each_case("kind", ["pandas", "table", "record batch"])
+def test_a_table_of_pandas_or_pyarrow_is_a_batch(judge: Make, kind: str) -> None:
     columns = {"id": [4, 5], "prompt": ["Hi", "Yo"], "response": ["ab", "c"]}
-    frame = pandas.DataFrame(columns)
+    given = pandas.DataFrame(columns)[1:] if kind == "pandas" else pyarrow.table(columns)[1:]
     out, same = (
-        judge(raw=True)(frame[frame.id > 4]),
+        judge(raw=True)(given.to_batches()[0] if kind == "record batch" else given),
         judge(raw=True)({key: [column[1]] for key, column in columns.items()}),
     )
     assert out.keys() == same.keys()
