@@ -2,6 +2,7 @@
 
     python bench/llm_models.py DIR --genai PYTHON   # once: SmolLM2-135M's shape, random weights
     python bench/test_learning.py DIR               # --only lora lora-checkpoint full full-checkpoint
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 python bench/test_learning.py DIR --group
 
 A step is the log-softmax of 8 x 256 tokens, its gradient, and AdamW, on two threads; adapters have rank 8,
 beside q and v (where the exporter made one matrix of q, k and v: beside that one). The sides take turns, each
@@ -112,6 +113,30 @@ def child(folder: Path, side: str, kind: str, length: int, rows: int) -> None:
     print(json.dumps({"wall": min(wall[1:]), "cpu": min(processor[1:]), "peak": peak, "loss": losses[0]}))
 
 
+def group(folder: Path) -> None:
+    """Processor seconds of a gradient of 8 x 64 tokens behind one prompt of 192, read 8 times or once."""
+    from lite import enable_grad
+    from lite.models import OnnxDecoder
+    from lite.models.learning import token_log_probs
+
+    decoder = OnnxDecoder(folder / "genai-fp32", num_threads=1)
+    lora = {"rank": 8, "targets": ["*qkv_proj"], "rng": 0}
+    net = token_log_probs.token_log_probs_of(decoder.config, decoder.spec, lora=lora)
+    rows = list(tokens(8, 255)[0])
+    rows = [np.concatenate([rows[0][:192], row[191:]]) for row in rows]
+    wanted = [np.arange(len(row)) >= 192 for row in rows]
+    seconds: dict[int, list[float]] = {10**9: [], token_log_probs.SHARED: []}
+    for _ in range(1 + STEPS):
+        for token_log_probs.SHARED, found in seconds.items():
+            start = time.process_time()
+            with enable_grad():
+                loss = -net(rows, wanted)[0].sum()
+            loss.backward()
+            found.append(time.process_time() - start)
+    told = [f"{min(found[1:]):.1f} s" for found in seconds.values()]
+    print("{} where each row has the prompt, {} where it is read once".format(*told))
+
+
 def measured(folder: Path, side: str, kind: str, length: int, rows: int) -> dict[str, float]:
     command = [sys.executable, __file__, str(folder), "--child", side, kind, str(length), str(rows)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
@@ -125,11 +150,15 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=KINDS, default=KINDS, metavar="KIND")
     parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--rows", type=int, default=8)
+    parser.add_argument("--group", action="store_true", help="time responses to one prompt only")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.child:
         side, kind, length, rows = args.child
         child(args.folder, side, kind, int(length), int(rows))
+        return
+    if args.group:
+        group(args.folder)
         return
     about, found = machine(), []
     lines = [
