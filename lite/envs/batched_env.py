@@ -242,15 +242,12 @@ class SerialEnv(BatchedEnvBase):
     def _step(self, tensordict: Any) -> Any:
         asked = self._asked(tensordict, "_step")
         inner = tensordict.get("_step", None) if self.ndim > 1 else None
-        rows = tensordict.exclude("_step", "next").unbind(0)
+        rows = tensordict.exclude("_step").unbind(0)
         parts = []
         for i, (env, row) in enumerate(zip(self._envs, rows, strict=True)):
-            if not asked[i]:
-                parts.append(env._unmoved(row))
-                continue
-            if inner is not None:
+            if asked[i] and inner is not None:
                 row.set("_step", inner[i])
-            parts.append(env.step(row).get("next"))
+            parts.append(env.step(row).get("next") if asked[i] else env._unmoved(row))
         return self._join(parts, 0)
 
     def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:

@@ -104,23 +104,23 @@ def serve(connection: Any, made: bytes, index: int) -> None:
         td = TensorDict({}, env.batch_size)
         while True:
             message = connection.recv_bytes()
-            command, rest = message[:1], message[1:]
+            command, rest, reply = message[:1], message[1:], b""
             if command == CLOSE:
                 break
             if command == SEED:
                 seed, static = pickle.loads(rest)
-                connection.send_bytes(DONE + pickle.dumps(env.set_seed(seed, static_seed=static)))
-                continue
-            if command == READ:
+                reply = pickle.dumps(env.set_seed(seed, static_seed=static))
+            elif command == READ:
                 name, arguments = pickle.loads(rest)
-                connection.send_bytes(DONE + _sent(attribute(env, name, arguments), arguments is None))
-                continue
-            if command == RESET:
+                reply = _sent(attribute(env, name, arguments), arguments is None)
+            elif command == RESET:
                 masks, kwargs = pickle.loads(rest)
                 td = env.reset(None if masks is None or masks.all() else td.update(masks), **kwargs)
                 rows.write_root(td)
             else:
                 rows.read(inputs, td)
+                if rest:
+                    td.set("next", pickle.loads(rest))
                 if command == STEP_AND_RESET:
                     stepped, td = env.step_and_maybe_reset(td)
                     rows.write_root(td)
@@ -128,7 +128,7 @@ def serve(connection: Any, made: bytes, index: int) -> None:
                     stepped = env.step(td)
                     td = env.step_mdp(stepped)
                 rows.write_next(stepped.get("next"))
-            connection.send_bytes(DONE)
+            connection.send_bytes(DONE + reply)
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         pass  # the parent ended, or ends
     except Exception as error:

@@ -120,8 +120,7 @@ class ParallelEnv(BatchedEnvBase):
             return super().step_and_maybe_reset(tensordict)
         self._check_batch(tensordict)
         self._command(STEP_AND_RESET, tensordict, np.ones(self.num_workers, np.bool_))
-        following = self._copied(self._following)
-        stepped = self._with_next(tensordict, self._step_proc_data(following))
+        stepped = self._with_next(tensordict, self._step_proc_data(self._copied(self._following)))
         after = self.step_mdp(stepped)
         if self.any_done(after):
             for key in self.reset_keys:
@@ -134,20 +133,20 @@ class ParallelEnv(BatchedEnvBase):
         return self._join(made.tensordicts, 0) if isinstance(made, LazyStackedTensorDict) else made
 
     def _command(self, command: bytes, tensordict: Any, asked: NDArray[np.bool_]) -> None:
-        """Make environments step with the actions and states of a TensorDict.
+        """Make environments step with the actions, states and "next" of a TensorDict.
 
         Their observations they know: here transforms may have given them other values, shapes and dtypes.
         """
         self._root.update_(tensordict.select(*self._inputs, strict=False))
+        preset = tensordict.get("next", None)  # such as the states of a recurrent policy
         for i in np.flatnonzero(asked).tolist():
-            self._send(i, command)
+            self._send(i, command if preset is None else command + pickle.dumps(preset[i]))
         self._replies(asked)
         self._steps += 1
 
     def _seed_one(self, i: int, seed: int | None, static_seed: bool) -> int | None:
         self._send(i, SEED + pickle.dumps((seed, static_seed)))
-        only = np.arange(self.num_workers) == i
-        return pickle.loads(self._replies(only)[0])
+        return pickle.loads(self._replies(np.arange(self.num_workers) == i)[0])
 
     def _of_each(self, name: str, arguments: Any) -> list[Any]:
         for i in range(self.num_workers):
@@ -176,8 +175,7 @@ class ParallelEnv(BatchedEnvBase):
                 failed = failed or (i, worker.how_it_ended(self.shutdown_timeout), "")
                 continue
             if reply[:1] == FAILED:
-                what, trace = pickle.loads(reply[1:])
-                failed = failed or (i, what, trace)
+                failed = failed or (i, *pickle.loads(reply[1:]))
             elif reply[:1] == DONE:
                 replies.append(reply[1:])
         if failed is not None:

@@ -16,6 +16,7 @@ from helpers.compared import assert_same
 from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unmakeable
 from helpers.teams_env import Pair, Teams, counted_teams
 
+from lite.data import Unbounded
 from lite.envs import (
     Compose,
     EnvError,
@@ -23,6 +24,7 @@ from lite.envs import (
     ParallelEnv,
     SerialEnv,
     StepCounter,
+    TensorDictPrimer,
     TransformedEnv,
     UnsqueezeTransform,
     check_env_specs,
@@ -101,6 +103,29 @@ def test_entries_that_are_state_and_observation_restart():
         env.close()
     assert td["next", "step_count"][1, 0].ravel().tolist() == [1, 2, 3, 1, 2, 3, 1]
     assert_same(td, wanted)
+
+
+def with_memory(limit):
+    return TransformedEnv(
+        CountingEnv(limit=limit), TensorDictPrimer({"h": Unbounded((1,), dtype=np.float32)})
+    )
+
+
+def test_states_that_a_policy_writes_reach_their_transforms():
+    def remember(td):
+        return td.set(("next", "h"), td["h"] + 1).set("action", np.ones((2, 1), np.float32))
+
+    makers = [partial(with_memory, limit) for limit in (2, 4)]
+    with closing(ParallelEnv(2, makers)) as several:
+        for env in (several, SerialEnv(2, makers)):
+            td = env.rollout(6, remember, break_when_any_done=False)
+            assert td["h"][..., 0].tolist() == [[0, 1, 0, 1, 0, 1], [0, 1, 2, 3, 0, 1]]
+            td = remember(env.reset()).set("_step", np.array([True, False]))
+            assert env.step(td)["next", "h"].ravel().tolist() == [1, 0]
+            around = TransformedEnv(env, UnsqueezeTransform(-1, in_keys=["observation"]))
+            td = around.step(around.step(remember(around.reset())))  # its "next" has other shapes here
+            assert td["next", "h"].shape == (2, 1)
+            assert td["next", "observation"].ravel().tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("make", [Teams, counted_teams])
