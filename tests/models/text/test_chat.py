@@ -120,7 +120,6 @@ THOUGHTS = (
 COUNTED = UNTAGGED.replace("m.role }}", "m.role ~ loop.index }}")
 
 
-@pytest.mark.filterwarnings("ignore:the chat template does not write tool_calls")
 def test_turns_alike_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the results of rendering each of them."""
     call, thought = {"tool_calls": [{"name": "f", "arguments": {}}]}, {"reasoning_content": "hm"}
