@@ -72,13 +72,10 @@ class RenameTransform(TwoWayTransform):
                 if self._missing_tolerance or is_graph(td):
                     continue
                 raise KeyError(f"RenameTransform reads {source!r}, which is missing.")
-            if not self.create_copy:
-                td.rename_key_(source, target)
-                continue
-            try:
-                td.set(target, td.get(source))
-            except RuntimeError:  # rows of several shapes
+            if self.create_copy:  # of rows of several shapes, too, which `get` does not give
                 td.update(td.select(source).rename_key_(source, target))
+            else:
+                td.rename_key_(source, target)
         return td
 
     def _renamed_spec(self, spec: Composite, old: list[NestedKey], new: list[NestedKey]) -> None:

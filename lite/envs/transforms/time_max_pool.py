@@ -53,8 +53,6 @@ class TimeMaxPool(KeepingTransform):
         self.reset_key = reset_key
         self._states = {key: ("time_max_pool", *require_path(key)) for key in self.in_keys}
         self._names = {key: f"_maxpool_buffer_{'_'.join(require_path(key))}" for key in self.in_keys}
-        if len(set(self._names.values())) < len(self._names):
-            raise ValueError(f"in_keys must differ when their parts are joined by '_', got {self.in_keys}.")
         for name in self._names.values():
             self.register_buffer(name, UninitializedBuffer())
 
