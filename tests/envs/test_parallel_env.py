@@ -13,10 +13,9 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 from helpers.compared import assert_same
-from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unmakeable
+from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unmakeable, with_memory
 from helpers.teams_env import Pair, Teams, counted_teams
 
-from lite.data import Unbounded
 from lite.envs import (
     Compose,
     EnvError,
@@ -24,7 +23,6 @@ from lite.envs import (
     ParallelEnv,
     SerialEnv,
     StepCounter,
-    TensorDictPrimer,
     TransformedEnv,
     UnsqueezeTransform,
     check_env_specs,
@@ -103,12 +101,6 @@ def test_entries_that_are_state_and_observation_restart():
         env.close()
     assert td["next", "step_count"][1, 0].ravel().tolist() == [1, 2, 3, 1, 2, 3, 1]
     assert_same(td, wanted)
-
-
-def with_memory(limit):
-    return TransformedEnv(
-        CountingEnv(limit=limit), TensorDictPrimer({"h": Unbounded((1,), dtype=np.float32)})
-    )
 
 
 def test_states_that_a_policy_writes_reach_their_transforms():

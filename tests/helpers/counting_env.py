@@ -6,7 +6,7 @@ import numpy as np
 
 from lite import NonTensorData, TensorDict
 from lite.data import Bounded, Composite, Unbounded
-from lite.envs import Compose, EnvBase, RewardSum, StepCounter, TransformedEnv, VecNorm
+from lite.envs import Compose, EnvBase, RewardSum, StepCounter, TensorDictPrimer, TransformedEnv, VecNorm
 
 
 class CountingEnv(EnvBase):
@@ -105,6 +105,12 @@ class TalkingEnv(CountingEnv):
 
     def fake_tensordict(self) -> TensorDict:
         return super().fake_tensordict().set("words", NonTensorData("hi"))
+
+
+def with_memory(limit: int) -> TransformedEnv:
+    return TransformedEnv(
+        CountingEnv(limit=limit), TensorDictPrimer({"h": Unbounded((1,), dtype=np.float32)})
+    )
 
 
 def counted(limit: int) -> TransformedEnv:
