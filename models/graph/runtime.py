@@ -79,7 +79,8 @@ def _is_installed() -> bool:
 def _warn_once() -> None:
     warnings.warn(
         "onnxruntime is not installed, so ONNX models run on NumPy, which is slower. To install it: "
-        f"{install('llm')} (or llm-cpu without CUDA); runtime='numpy' chooses NumPy without this warning",
+        f"{install('llm')} (or llm-cpu without CUDA; it has no wheels for musl and browsers); "
+        "runtime='numpy' chooses NumPy without this warning",
         UserWarning,
         stacklevel=3,
     )

@@ -156,5 +156,5 @@ def test_extras_are_those_of_the_project() -> None:
     for extra, (packages, _) in doctor.EXTRAS.items():
         names = {re.split(r"[^\w-]", line)[0] for line in project["optional-dependencies"][extra]}
         assert set(packages) <= names, extra
-    apart = {"llm-cpu", "test", "parity", "bench", "dev", "site"}
+    apart = {"llm-cpu", "llm-numpy", "test", "parity", "bench", "dev", "site"}
     assert set(doctor.EXTRAS) == set(project["optional-dependencies"]) - apart

@@ -87,6 +87,7 @@ Requires-Dist: numpy>=2.2
 Requires-Dist: numba>=0.61.2; sys_platform != "emscripten"
 Provides-Extra: numba
 Provides-Extra: llm-cpu
+Provides-Extra: llm-numpy
 Requires-Dist: numba>=0.61.2; extra == "numba"
 Requires-Dist: numba-cuda[cu12]>=0.4; extra == "cuda"
 
@@ -130,6 +131,7 @@ def test_libraries_inside_of_lite_s_wheel(libraries: Path, pure: Path, tmp_path:
         'numba>=0.61.2; extra == "numba"',
         'numba-cuda[cu12]>=0.4; extra == "cuda"',
         'tensordict-lite-tiny-chat==1.2.3; extra == "llm-cpu"',
+        'tensordict-lite-tiny-chat==1.2.3; extra == "llm-numpy"',
     ]
     assert str(told.get_payload()) == "Requires-Dist: numba is said in the text, too\n"
     assert told["License-Expression"] == "MIT AND BSD-2-Clause"
