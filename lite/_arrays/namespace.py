@@ -150,7 +150,10 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
 
     def _own(self, value: Any) -> Any:
         """A value converted to an array of the same library and dtype."""
-        return self._namespace.asarray(self._to_namespace(value)).astype(self.leaf.dtype)
+        array = self._namespace.asarray(self._to_namespace(value))
+        return (
+            array if array.dtype == self.leaf.dtype else array.astype(self.leaf.dtype)
+        )  # random keys lack it
 
     def look_up(self, table: ArrayLike) -> Any:
         """`table[self]` for an ndarray `table`."""

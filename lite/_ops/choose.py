@@ -97,7 +97,7 @@ def masked_select(td: T, mask: object, *, inplace: bool = False) -> T:
         >>> TensorDict({"a": np.arange(3)}, batch_size=[3]).masked_select([True, False, True])["a"]
         array([0, 2])
     """
-    out: T = td._index(_mask(td, mask))
+    out: T = td._index(unwrap(_mask(td, mask)))
     return td._replace_inplace(out, "masked_select") if inplace else out
 
 
