@@ -1,4 +1,4 @@
-"""Duck-typed columns: columns and tables of other libraries, which look like arrays.
+"""Duck-typed columns: columns, tables and variables of other libraries, which look like arrays.
 
 Columns are converted to arrays; tables, sparse and lazy arrays raise TypeError. Without this, each would be
 stored as one Python object for the whole batch, which indexing and arithmetic skip in silence. No library is
@@ -17,7 +17,7 @@ from lite._tree.entry_errors import entry_error
 
 _NAMES = """
     pandas.Series pandas.Index pandas.ExtensionArray polars.Series pyarrow.Array pyarrow.ChunkedArray
-    xarray.DataArray xarray.Variable
+    xarray.DataArray xarray.Variable flax.Variable
 """
 _COLUMNS = frozenset(_NAMES.split())
 _FRAME = "makes an entry of each column, and to_numpy() one array of them all"
@@ -57,7 +57,7 @@ def duck_typed_column(value: Any) -> Array | None:
     """The array of a duck-typed column; None if `value` is of no class listed above.
 
     Columns of pandas are converted as in `TensorDict.from_pandas`. Memory is shared if the library makes it
-    writeable, else copied.
+    writeable, else copied; variables of flax.nnx give the array of JAX that they hold.
 
     Raises:
         TypeError: a table, a sparse or a lazy array, or a column with missing values.
@@ -69,6 +69,8 @@ def duck_typed_column(value: Any) -> Array | None:
     if name in _REFUSED:
         raise _refusal(value, _REFUSED[name])
     library = name.partition(".")[0]
+    if library == "flax":  # variables of nnx hold an array of JAX, or another object
+        return value[...] if hasattr(value, "shape") else None
     if library == "xarray":
         if value.chunks is not None:
             raise _refusal(value, _LAZY)

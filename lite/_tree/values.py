@@ -136,7 +136,7 @@ def to_entry(
         return from_dlpack(value)
     column = duck_typed_column(value)
     if column is not None:
-        return _from_array(column, batch_size, make_node)
+        return to_entry(column, batch_size, make_node)
     if is_foreign(value) and not is_array(value):
         return from_dlpack(value)
     if is_array(value):

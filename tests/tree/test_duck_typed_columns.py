@@ -163,6 +163,13 @@ def test_stand_ins_for_columns() -> None:
         got = stored(of_library(name, **members))
         np.testing.assert_array_equal(got, [0, 1, 2])
         assert got.flags.writeable
+    variable = of_library(
+        "flax.nnx.variablelib.Variable", shape=(3,), __getitem__=lambda self, index: values[index]
+    )
+    param = type("Param", (type(variable),), {"__module__": "flax.nnx.variablelib"})()
+    np.testing.assert_array_equal(stored(param), [0, 1, 2])
+    np.testing.assert_array_equal((TensorDict(x=np.ones(3), batch_size=[3]) + param)["x"], [1, 2, 3])
+    assert duck_typed_column(of_library("flax.nnx.variablelib.Variable")) is None  # it holds another object
     refused(
         of_library("polars.series.series.Series", **{**members, "null_count": lambda self: 1}), "fill_null"
     )
