@@ -128,12 +128,13 @@ class _Static:
 
     __slots__ = (
         *("batch_size", "device", "features", "fixed", "keys", "kind", "locked", "names", "order"),
-        "unbatched",
+        *("trees", "unbatched"),
     )
 
     def __init__(self, td: Container, children: dict[str, Any], fixed: dict[str, Any]) -> None:
         self.kind = type(td) if isinstance(td, class_registry.dense) else class_registry.dense
         self.keys = tuple(children)
+        self.trees = tuple([isinstance(child, NonTensorData) for child in children.values()])
         self.order: tuple[str, ...] = tuple(td._keys())
         self.batch_size: Shape = td.batch_size
         # The feature shape of each child; None if it has no shape, or no array with a shape.
@@ -151,7 +152,7 @@ class _Static:
         self.fixed = fixed
 
     def _compared(self) -> tuple[Any, ...]:
-        return self.kind, self.keys, self.unbatched, self.names, self.locked, tuple(self.fixed)
+        return self.kind, self.keys, self.trees, self.unbatched, self.names, self.locked, tuple(self.fixed)
 
     def _feature_dims(self) -> list[int | None]:
         return [None if features is None else len(features) for features in self.features]
@@ -185,7 +186,7 @@ def _shape(value: object) -> Shape | None:
 
 
 def _features(child: object, batch_size: Shape) -> Shape | None:
-    if isinstance(child, Unbatched):
+    if isinstance(child, Unbatched | NonTensorBase):
         return None
     if (
         isinstance(child, TensorCollection)
@@ -200,9 +201,9 @@ def _features(child: object, batch_size: Shape) -> Shape | None:
 def register_pytree(library: str, *classes: type) -> None:
     """Make TensorDicts trees of JAX or optree, so that `jax.tree.map` and `jax.jit` take them.
 
-    Arrays and nested TensorDicts are the children, sorted by key; batch size, names, lock and Python
-    objects belong to the structure. Leaves stay what a transformation makes of them: arrays of JAX, traced
-    ones, or any object that stands for one.
+    Arrays and nested TensorDicts are the children, sorted by key, and objects that are trees of arrays, such
+    as a state of optax; batch size, names, lock and other Python objects belong to the structure. Leaves stay
+    what a transformation makes of them: arrays of JAX, traced ones, or any object that stands for one.
 
     The batch size is what comes before the features, so inside `jax.vmap` and `jax.lax.scan` it lacks the
     mapped dim, and outside it has it again, where `in_axes` and `out_axes` say. Where the features change
@@ -257,18 +258,27 @@ def _ensure(library: str, cls: type) -> None:
 
 
 def _flatten_for(library: str) -> Callable[[Any], _Flat]:
+    trees = _imported(library)
+    tree_leaves = getattr(trees, "tree_util", trees).tree_leaves
+
+    def is_tree(entry: object) -> bool:
+        """Whether the leaves of an object are arrays, or what stands for them."""
+        found = tree_leaves(entry.data) if isinstance(entry, NonTensorData) else []
+        return bool(found) and found[0] is not entry.data and None not in map(_shape, found)
+
     def flatten(td: Container) -> _Flat:
         children: dict[str, Any] = {}
         fixed: dict[str, Any] = {}
         for key in sorted(td._keys()):
             entry = td._get_entry(key)
             if isinstance(entry, NonTensorBase):
-                fixed[key] = entry
+                (children if is_tree(entry) else fixed)[key] = entry
             else:
                 if isinstance(entry, TensorCollection):
                     _ensure(library, type(entry))
                 children[key] = raw(entry)
-        return tuple(children.values()), _Static(td, children, fixed), tuple(children)
+        given = [c.data if isinstance(c, NonTensorData) else c for c in children.values()]
+        return tuple(given), _Static(td, children, fixed), tuple(children)
 
     return flatten
 
@@ -276,6 +286,8 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
 def _unflatten(static: _Static, children: Sequence[Any]) -> Container:
     # A tree may come back with anything for leaves: None, numbers, axes, descriptions of arrays.
     values = [np.asarray(child) if isinstance(child, np.generic) else child for child in children]
+    for i, is_tree in enumerate(static.trees):
+        values[i] = NonTensorData._make(values[i], static.batch_size) if is_tree else values[i]
     size = _batch_size(static, values)
     same = size == static.batch_size
     for i, alone in enumerate(static.unbatched):

@@ -104,6 +104,9 @@ def check_tree(map_tree: Any, flatten: Any) -> None:
     assert [part["r"].tolist() for part in rows.tensordicts] == [[2], [2, 2]]
     assert rows.batch_size == (2,)
     assert map_tree(lambda x: x, td.lock_()).is_locked
+    held = map_tree(lambda x: x + 1, TensorDict(t=(np.zeros(2), {"k": np.ones(3)}), u=(np.zeros(2), "text")))
+    np.testing.assert_array_equal(held["t"][1]["k"], [2, 2, 2])
+    np.testing.assert_array_equal(held["u"][0], [0, 0])
 
 
 def test_optree() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -306,6 +307,35 @@ def test_objects_need_no_hash() -> None:
         td = TensorDict(a=np.ones(2, np.float32)).set_non_tensor("s", value)
         assert add(td)["s"] == value
     assert traced == [{"k": [1]}, {"k": [2]}]
+
+
+def test_objects_that_are_trees_of_arrays() -> None:
+    """As states of optax and of environments are: mapped, traced and returned with the other arrays."""
+
+    @jax.tree_util.register_dataclass
+    @dataclasses.dataclass
+    class State:
+        x: Any
+
+    td = TensorDict({"a": np.ones((3, 4), np.float32), "s": "text", "t": (1, "text")}, [3])
+    td["state"] = (State(jnp.arange(3.0)), {"mu": td.select("a")})
+    assert [x.shape for x in jax.tree.leaves(td)] == [(3, 4), (3,), (3, 4)]
+    seen = []
+
+    def step(td: Any) -> Any:
+        state, moments = td["state"]
+        seen.append((td.get("state").batch_size, moments["mu"].batch_size, state.x.shape, td["t"]))
+        td["state"] = (State(state.x + 1), {"mu": moments["mu"] + td["a"].sum()})
+        return td
+
+    for out in (jax.vmap(step)(td), jax.jit(jax.vmap(step))(td)):
+        assert seen.pop() == ((), (), (), (1, "text"))
+        assert out.get("state").batch_size == (3,)
+        np.testing.assert_array_equal(out["state"][0].x, [1, 2, 3])
+        np.testing.assert_array_equal(out["state"][1]["mu"]["a"], np.full((3, 4), 5))
+    looped = jax.lax.fori_loop(0, 3, lambda i, td: step(td), td)
+    np.testing.assert_array_equal(looped["state"][0].x, [3, 4, 5])
+    assert jax.tree.structure(jax.eval_shape(step, td)) == jax.tree.structure(td)
 
 
 def test_the_device_is_of_arrays_that_lite_holds() -> None:
