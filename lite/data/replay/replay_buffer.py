@@ -644,6 +644,10 @@ class ReplayBuffer:
         Raises:
             KeyError, RuntimeError, ValueError: it is of a buffer of other parts, or not of one.
         """
+        self._load_state(state_dict)
+
+    def _load_state(self, state_dict: Mapping[str, Any], check: bool = False) -> None:
+        """As `load_state_dict`; with `check` nothing changes, and what would raise raises."""
         of_torchrl, stored = "_drawn_ahead" not in state_dict, state_dict["_storage"]
         if of_torchrl and isinstance(stored.get("_storage"), dict):  # without the numbers of the rows
             stored = {**stored, "_storage": copy.copy(stored["_storage"])}  # with its attribute _metadata
@@ -656,11 +660,14 @@ class ReplayBuffer:
                 self._transforms.load_state_dict(state_dict["_transforms"])
                 self._rng.bit_generator.state = state_dict["_rng"]
 
-        self._cancel()
-        with self._ahead_lock, self._storage.lock:
+        if not check:
+            self._cancel()
+        with self._ahead_lock, self._storage.lock, self._storage._checking(check):
             self._writer._check(state_dict["_writer"])
             self._check_loading(load_parts)
             self._storage.load_state_dict(stored)
+            if check:
+                return
             self._writer.load_state_dict(state_dict["_writer"])
             load_parts()
             if not isinstance(self._storage, TensorStorage) or self._storage.initialized:
@@ -744,8 +751,11 @@ class ReplayBuffer:
         """
         self._load_from(Path(path).absolute(), verify=verify)
 
-    def _load_from(self, root: Path, member: str = "", verify: bool = False) -> None:
-        """As `loads`; a `member` of TorchRL's ensemble has a folder of this name in each folder of a part."""
+    def _load_from(self, root: Path, member: str = "", verify: bool = False, check: bool = False) -> None:
+        """As `loads`; a `member` of TorchRL's ensemble has a folder of this name in each folder of a part.
+
+        With `check` nothing changes, and what would raise raises.
+        """
         if root.is_file():
             raise ValueError(
                 f"{root} is a file, and no folder that dumps wrote{if_pickled(str(root)) or '.'}"
@@ -778,8 +788,9 @@ class ReplayBuffer:
             with damaged(root / _ABOUT, *_DAMAGE):
                 self._rng.bit_generator.state = about["rng"]
 
-        self._cancel()
-        with self._ahead_lock, self._storage.lock, damaged(root, *_DAMAGE):
+        if not check:
+            self._cancel()
+        with self._ahead_lock, self._storage.lock, damaged(root, *_DAMAGE), self._storage._checking(check):
             if type(self._writer).loads is Writer.loads:  # else it has files of its own
                 self._writer._read(writer, self._writer._check)
             self._check_loading(load_parts)
@@ -789,6 +800,8 @@ class ReplayBuffer:
                 self._load_rows(storage)
             else:
                 self._storage.loads(storage)
+            if check:
+                return
             self._writer.loads(writer)
             load_parts()
             if not of_torchrl:
@@ -811,6 +824,8 @@ class ReplayBuffer:
                 f"{folder} has {kind}{filled} rows, the storage has room for {room}: load that into a "
                 "storage of its size, and extend this one by its rows."
             )
+        if self._storage._only_checks:
+            return
         self._storage._empty(True)
         self._storage.set(slice(0, filled), rows[:filled])
 

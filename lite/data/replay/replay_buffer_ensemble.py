@@ -184,14 +184,25 @@ class ReplayBufferEnsemble:
             replace_tree(str(root), fill)
 
     def loads(self, path: PathLike) -> None:
-        """Read what `dumps` of as many buffers of the same parts wrote, here or in TorchRL."""
+        """Read what `dumps` of as many buffers of the same parts wrote, here or in TorchRL: all, or none.
+
+        Raises:
+            ValueError: it is of more buffers.
+            as `ReplayBuffer.loads`.
+        """
         root = Path(path).absolute()
         finish(str(root))
         of_torchrl = (root / "storage").exists()
         folders = [root / "storage" / str(i) if of_torchrl else root / str(i) for i in range(len(self._rbs))]
         require_inside(*folders, root / "storage")
-        for folder, buffer in zip(folders, self._rbs, strict=True):
-            buffer._load_from(*((root, folder.name) if of_torchrl else (folder,)))
+        if (folders[0].parent / str(len(folders))).exists():
+            raise ValueError(f"{root} must be of {len(folders)} buffers, got more.")
+        for check in (True, False):  # the first pass changes nothing
+            for folder, buffer in zip(folders, self._rbs, strict=True):
+                if of_torchrl:
+                    buffer._load_from(root, folder.name, check=check)
+                else:
+                    buffer._load_from(folder, check=check)
 
     def state_dict(self) -> dict[str, Any]:
         """All that an ensemble of the same parts needs to go on like this one, as copies in memory."""
@@ -202,16 +213,18 @@ class ReplayBufferEnsemble:
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore a state of `state_dict`.
+        """Restore a state of `state_dict`: that of all buffers, or of none.
 
         Raises:
             ValueError: it is of another number of buffers.
+            as `ReplayBuffer.load_state_dict`.
         """
         states = state_dict["_rbs"]
         if len(states) != len(self._rbs):
             raise ValueError(f"state_dict must be of {len(self._rbs)} buffers, got {len(states)}.")
-        for i, buffer in enumerate(self._rbs):
-            buffer.load_state_dict(states[str(i)])
+        for check in (True, False):  # the first pass changes nothing
+            for i, buffer in enumerate(self._rbs):
+                buffer._load_state(states[str(i)], check)
         self._transforms.load_state_dict(state_dict["_transforms"])
         self._rng.bit_generator.state = state_dict["_rng"]
 

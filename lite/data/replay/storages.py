@@ -9,6 +9,7 @@ import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -196,6 +197,17 @@ class Storage(ABC):
 
     # -- saving -----------------------------------------------------------------------------------
 
+    _only_checks = False  # whether loading ends before something changes
+
+    @contextmanager
+    def _checking(self, only: bool) -> Iterator[None]:
+        """With `only`, loading raises what it would raise, and changes nothing."""
+        self._only_checks = only
+        try:
+            yield
+        finally:
+            self._only_checks = False
+
     @abstractmethod
     def state_dict(self) -> dict[str, Any]:
         """Copies of the elements, and where the ring stands."""
@@ -324,9 +336,13 @@ class ListStorage(Storage):
         return {"_storage": [copied(item) for item in self._storage]}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        if not isinstance(state_dict["_storage"], list | tuple):
+            raise ValueError("state_dict must be of a list of elements, got one of arrays.")
         items = [copied(item) for item in state_dict["_storage"]]
         if len(items) > self.max_size:
             raise RuntimeError(f"a storage of max_size={self.max_size} cannot hold {len(items)} elements.")
+        if self._only_checks:
+            return
         self._place.commit(len(items), len(items) % self.max_size, len(items))
         self._storage = items
 

@@ -379,8 +379,7 @@ class TensorStorage(Storage):
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         found, length = state_dict["_storage"], int(state_dict["_len"])
         if not state_dict["initialized"]:
-            self._empty()
-            return
+            return None if self._only_checks else self._empty()
         table: Any = found
         if not isinstance(found, np.ndarray):
             like = self._table.empty(recurse=True) if self.initialized else TensorDict()
@@ -394,6 +393,8 @@ class TensorStorage(Storage):
             raise ValueError(f"{length} elements cannot be filled in a table of shape {table.shape}.")
         if self._columns is None:
             self._make(table)
+            if self._only_checks:
+                return
             self._tree = tree
         elif (tree is None) != (self._tree is None) or not (
             tree is None or self._tree is None or tree.like(self._tree)
@@ -402,8 +403,9 @@ class TensorStorage(Storage):
         target = self._table
         if target.shape != table.shape:
             raise RuntimeError(f"the storage has the shape {target.shape}, what is loaded {table.shape}.")
-        whole = Columns(target)
-        pairs = whole.pairs(table, True)
+        pairs = Columns(target).pairs(table, True)
+        if self._only_checks:
+            return
         self._empty()  # an interrupted load must not leave a mixture
         self._before_anywhere(np.arange(0))
         for array, value in pairs:
@@ -517,7 +519,9 @@ class LazyTensorStorage(TensorStorage):
             raise RuntimeError("Expected at least one element to begin with, got none.")
         example = data if many else data[None]
         rows = self._rows_for(data, many)
-        return self._use(self._build(example, rows))
+        if self.compress_next:
+            example = NextObservations.example(example)
+        return self._use(self._arrays(example, rows))
 
     def _make(self, table: Any) -> None:
         apart = not isinstance(table, np.ndarray) and table.get(APART, None) is not None
@@ -531,15 +535,11 @@ class LazyTensorStorage(TensorStorage):
                 f"the storage has room for {rows} rows, what is loaded for {table.shape[0]}: load that into a"
                 " storage of its size, and extend this one by its rows."
             )
-        self._use(self._arrays(table, table.shape[0]))
-
-    def _build(self, example: Any, rows: int) -> Any:
-        """A table of zeros with rows like those of `example`."""
-        if self.compress_next:
-            example = NextObservations.example(example)
-        return self._arrays(example, rows)
+        if not self._only_checks:
+            self._use(self._arrays(table, table.shape[0]))
 
     def _arrays(self, example: Any, rows: int) -> Any:
+        """A table of zeros with rows like those of `example`."""
         return blank(example, rows)
 
 

@@ -117,6 +117,39 @@ def test_all_buffers_are_written_or_none(tmp_path) -> None:
         np.testing.assert_array_equal(second[i][:]["step"], first[i][:]["step"])
 
 
+def other(kind: str) -> ReplayBufferEnsemble:
+    """An ensemble that has nothing yet, whose second buffer has other parts than that of `pair`."""
+    options = {
+        "room": {"storage": LazyTensorStorage(21)},
+        "compressed": {"storage": LazyTensorStorage(20, compress_next=True)},
+        "list": {"storage": ListStorage(20)},
+        "sampler": {"sampler": PrioritizedSampler(20, 1.0, 1.0)},
+        "entries": {},
+    }
+    both = [ReplayBuffer(storage=LazyTensorStorage(20))]
+    if kind != "one less":
+        both.append(TensorDictReplayBuffer(**{"storage": LazyTensorStorage(20), **options[kind]}))
+    if kind == "entries":
+        both[1].extend(TensorDict(step=np.zeros((3, 2)), batch_size=[3]))
+    return ReplayBufferEnsemble(*both)
+
+
+@each_case("kind", ["one less", "entries", "room", "compressed", "list", "sampler"])
+@each_case("memory", [True, False])
+def test_all_buffers_are_loaded_or_none(kind, memory, tmp_path) -> None:
+    made, target = pair(), other(kind)
+    made.dumps(tmp_path / "b")
+    before = target.state_dict()
+    with pytest.raises((RuntimeError, ValueError, NotImplementedError)):
+        target.load_state_dict(made.state_dict()) if memory else target.loads(tmp_path / "b")
+    np.testing.assert_equal(target.state_dict(), before)
+    assert not target[0].storage.initialized
+    whole = ReplayBufferEnsemble(target[0], TensorDictReplayBuffer(storage=LazyTensorStorage(20)))
+    whole.load_state_dict(made.state_dict()) if memory else whole.loads(tmp_path / "b")
+    for i in range(2):
+        np.testing.assert_array_equal(whole[i][:]["step"], made[i][:]["step"])
+
+
 @pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
 @each_case("name", ["0", "1/storage", "0/sampler", "0/writer", "1/transforms"])
 def test_a_folder_that_is_a_link_is_not_read(name, tmp_path) -> None:
