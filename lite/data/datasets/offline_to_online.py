@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -138,15 +138,12 @@ class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
     def __len__(self) -> int:
         return len(self.offline_buffer) + len(self.online_buffer)
 
-    def state_dict(self) -> dict[str, Any]:
-        """As `ReplayBufferEnsemble.state_dict`, with the share of recorded elements."""
-        return {**super().state_dict(), "_offline_fraction": self._offline_fraction}
+    def _own_state(self) -> dict[str, Any]:
+        return {**super()._own_state(), "_offline_fraction": self._offline_fraction}
 
-    def load_state_dict(self, state_dict: Any) -> None:
-        """As `ReplayBufferEnsemble.load_state_dict`."""
-        fraction = float(state_dict["_offline_fraction"])
-        super().load_state_dict(state_dict)
-        self._offline_fraction = fraction
+    def _load_own(self, state: Mapping[str, Any]) -> None:
+        super()._load_own(state)
+        self._offline_fraction = float(state["_offline_fraction"])
 
 
 belong_to("lite.data", OfflineToOnlineReplayBuffer)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lite import TensorDict
+from lite import TensorDict, load, save
 from lite._arrays.public import belong_to
 from lite._files.commit import Listing, finish, replace_tree
 from lite.data.replay.columns import is_container
@@ -18,6 +19,8 @@ from lite.data.replay.replay_buffer import ReplayBuffer
 from lite.data.replay.samplers import Seed
 from lite.data.replay.storages import PathLike, require_inside, stacked
 from lite.data.replay.transforms import Transforms
+
+_OWN = "ensemble.npz"
 
 
 class ReplayBufferEnsemble:
@@ -164,12 +167,15 @@ class ReplayBufferEnsemble:
     def dumps(self, path: PathLike) -> None:
         """Write each buffer into a folder in `path` that has its number: all of them at once, or none.
 
+        The generator that draws the buffers, and the state of the transforms, are in a file beside them.
+
         Raises:
             as `ReplayBuffer.dumps`, for a buffer that is named.
         """
         root = Path(path).absolute()
 
         def fill(stage: str, _: Listing) -> None:
+            save(self._own_state(), Path(stage, _OWN))
             for i, buffer in enumerate(self._rbs):
                 try:
                     folder = Path(stage, str(i))
@@ -186,6 +192,8 @@ class ReplayBufferEnsemble:
     def loads(self, path: PathLike) -> None:
         """Read what `dumps` of as many buffers of the same parts wrote, here or in TorchRL: all, or none.
 
+        The latter is of the buffers alone.
+
         Raises:
             ValueError: it is of more buffers.
             as `ReplayBuffer.loads`.
@@ -194,23 +202,25 @@ class ReplayBufferEnsemble:
         finish(str(root))
         of_torchrl = (root / "storage").exists()
         folders = [root / "storage" / str(i) if of_torchrl else root / str(i) for i in range(len(self._rbs))]
-        require_inside(*folders, root / "storage")
+        require_inside(*folders, root / "storage", root / _OWN)
         if (folders[0].parent / str(len(folders))).exists():
             raise ValueError(f"{root} must be of {len(folders)} buffers, got more.")
-        for check in (True, False):  # the first pass changes nothing
-            for folder, buffer in zip(folders, self._rbs, strict=True):
-                if of_torchrl:
-                    buffer._load_from(root, folder.name, check=check)
-                else:
-                    buffer._load_from(folder, check=check)
+        own = load(root / _OWN) if (root / _OWN).exists() else None
+        places = [(root, folder.name) if of_torchrl else (folder, "") for folder in folders]
+        self._load_all(
+            [partial(buffer._load_from, *at) for buffer, at in zip(self._rbs, places, strict=True)], own
+        )
 
     def state_dict(self) -> dict[str, Any]:
         """All that an ensemble of the same parts needs to go on like this one, as copies in memory."""
         return {
             "_rbs": {str(i): buffer.state_dict() for i, buffer in enumerate(self._rbs)},
-            "_transforms": self._transforms.state_dict(),
-            "_rng": self._rng.bit_generator.state,
+            **self._own_state(),
         }
+
+    def _own_state(self) -> dict[str, Any]:
+        """The state, but for that of the buffers."""
+        return {"_transforms": self._transforms.state_dict(), "_rng": self._rng.bit_generator.state}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore a state of `state_dict`: that of all buffers, or of none.
@@ -222,11 +232,22 @@ class ReplayBufferEnsemble:
         states = state_dict["_rbs"]
         if len(states) != len(self._rbs):
             raise ValueError(f"state_dict must be of {len(self._rbs)} buffers, got {len(states)}.")
+        loads = [partial(buffer._load_state, states[str(i)]) for i, buffer in enumerate(self._rbs)]
+        self._load_all(loads, state_dict)
+
+    def _load_all(self, loads: Sequence[Callable[..., None]], own: Mapping[str, Any] | None) -> None:
+        """Load all buffers or, if one would raise, none; and the state beside theirs."""
+        if own is not None and (missing := self._own_state().keys() - own):
+            raise ValueError(f"the state is of an ensemble of another kind: it has no {sorted(missing)}.")
         for check in (True, False):  # the first pass changes nothing
-            for i, buffer in enumerate(self._rbs):
-                buffer._load_state(states[str(i)], check)
-        self._transforms.load_state_dict(state_dict["_transforms"])
-        self._rng.bit_generator.state = state_dict["_rng"]
+            for each in loads:
+                each(check=check)
+        if own is not None:
+            self._load_own(own)
+
+    def _load_own(self, state: Mapping[str, Any]) -> None:
+        self._transforms.load_state_dict(state["_transforms"])
+        self._rng.bit_generator.state = state["_rng"]
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(map(repr, self._rbs))}, batch_size={self.batch_size})"

@@ -55,14 +55,23 @@ def test_a_seed_repeats_the_draws() -> None:
     assert draws[0] != draws[2]
 
 
-def test_what_is_saved_leads_on() -> None:
+def test_what_is_saved_leads_on(tmp_path) -> None:
     first = made(batch_size=8)
     first.anneal(1, 2)
     first.sample()
-    second = made(seed=7, new=0)
+    second, third = made(seed=7, new=0), made(seed=8, new=0)
     second.load_state_dict(first.state_dict())
-    assert second.offline_fraction == 0.25
-    assert second.sample(8)["step"].tolist() == first.sample()["step"].tolist()
+    first.dumps(tmp_path / "both")
+    third.loads(tmp_path / "both")
+    drawn = first.sample()["step"].tolist()
+    for other in second, third:
+        assert other.offline_fraction == 0.25
+        assert other.sample(8)["step"].tolist() == drawn
+    state = {k: v for k, v in first.state_dict().items() if k != "_offline_fraction"}
+    before = len(third.extend(TensorDict(step=np.arange(2), batch_size=[2]))) + len(first)
+    with pytest.raises(ValueError, match=r"of another kind: it has no \['_offline_fraction'\]"):
+        third.load_state_dict(state)
+    assert len(third) == before
 
 
 def test_elements_that_are_no_tensordicts() -> None:

@@ -151,7 +151,7 @@ def test_all_buffers_are_loaded_or_none(kind, memory, tmp_path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix", reason="links need rights elsewhere")
-@each_case("name", ["0", "1/storage", "0/sampler", "0/writer", "1/transforms"])
+@each_case("name", ["0", "1/storage", "0/sampler", "0/writer", "1/transforms", "ensemble.npz"])
 def test_a_folder_that_is_a_link_is_not_read(name, tmp_path) -> None:
     pair().dumps(tmp_path / "b")
     (tmp_path / "b" / name).rename(tmp_path / "elsewhere")
@@ -161,12 +161,17 @@ def test_a_folder_that_is_a_link_is_not_read(name, tmp_path) -> None:
 
 
 def test_a_state_goes_on_with_the_same_draws(tmp_path) -> None:
-    made = pair(batch_size=4), ReplayBufferEnsemble(filled(7, 1), filled(8, 1, TensorDictReplayBuffer))
+    made = [pair(batch_size=4)]
+    made += [ReplayBufferEnsemble(filled(7, 1), filled(8, 1, TensorDictReplayBuffer)) for _ in range(2)]
     made[0].sample()
     save(made[0].state_dict(), tmp_path / "state")
     made[1].load_state_dict(load(tmp_path / "state"))
+    made[0].dumps(tmp_path / "folder")
+    made[2].loads(tmp_path / "folder")
     for _ in range(4):
-        np.testing.assert_array_equal(made[1].sample(4)["step"], made[0].sample()["step"])
+        expected = made[0].sample()["step"]
+        for other in made[1:]:
+            np.testing.assert_array_equal(other.sample(4)["step"], expected)
     with pytest.raises(ValueError, match="state_dict must be of 1 buffers, got 2"):
         ReplayBufferEnsemble(filled(0, 1)).load_state_dict(made[0].state_dict())
 
