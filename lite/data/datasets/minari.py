@@ -29,7 +29,8 @@ def minari_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[s
     `"observation"`, `"action"`, `"episode"` (its number), and under `"next"` the observation after the step,
     `"reward"`, `"done"`, `"terminated"` and `"truncated"` of shape (steps, 1). Dictionaries are nested; the
     parts of a tuple are `"_index_0"` and so on. Numbers of the infos are under `"info"` and `("next",
-    "info")`; a warning names the others, and those without a row for each step, which are left out.
+    "info")`. A warning names what is left out: infos of other kinds or without a row for each step, and texts
+    among numbers in observations, such as the mission of a Minigrid.
 
     Files are read in pieces, so data sets may be larger than memory. No link is followed. The folder appears
     when the conversion is complete.
@@ -41,8 +42,8 @@ def minari_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[s
     Raises:
         FileNotFoundError: there is no `main_data.hdf5`, and no metadata that names another format.
         FileExistsError, ImportError: there is something at `folder`; no h5py, or for "arrow" no pyarrow.
-        ValueError: another format, images stored as JPEG (write them with `jpeg_encoding=False`), text in
-            observations or actions, episodes with different entries, or a file that is damaged, a link, or
+        ValueError: another format, images stored as JPEG (write them with `jpeg_encoding=False`), text as
+            observations or in actions, episodes with different entries, or a file that is damaged, a link, or
             smaller than it claims.
 
     Source:
@@ -175,6 +176,9 @@ class _Episodes:
             entries["action", *path] = (data, 0)
         for path, data in found["observations"]:
             self._check_space("observations", path, data, where)
+            if path and data.dtype.kind not in "biuf":  # such as the mission of a Minigrid
+                self._left_out.add("/".join(("observations", *path)))
+                continue
             self._require_rows(numeric(data, where), steps + 1, where)
             entries["observation", *path] = (data, 0)
             entries["next", "observation", *path] = (data, 1)

@@ -47,11 +47,12 @@ def test_nested_entries_and_infos(tmp_path):
     more = {
         "observations": None, "observations/image": np.arange(5 * 6, dtype=np.uint8).reshape(5, 2, 3),
         "observations/arm/_index_0": np.arange(5, dtype=np.float32), "actions": None,
+        "observations/arm/mission": np.array([b"go"] * 5),
         "actions/_index_0": np.arange(4), "infos/both": np.arange(5), "infos/deep/after": np.arange(4.0),
         "infos/text": np.array([b"x"] * 4), "infos/one": np.float32(3),
     }  # fmt: skip
     source = write(tmp_path / "source", {"episode_0": episode(steps, **more)})
-    with pytest.warns(UserWarning, match=r"left out of .*\['infos/one', 'infos/text'\]"):
+    with pytest.warns(UserWarning, match=r"left out of .*\['infos/one', 'infos/text', 'obs.*/arm/mission'\]"):
         td = minari_to_memmap(source / "data", tmp_path / "out")
     np.testing.assert_array_equal(td["observation", "image"], more["observations/image"][:-1])
     np.testing.assert_array_equal(td["next", "observation", "arm", "_index_0"], [1, 2, 3, 4])
@@ -60,6 +61,7 @@ def test_nested_entries_and_infos(tmp_path):
     np.testing.assert_array_equal(td["next", "info", "both"], np.arange(1, 5))
     np.testing.assert_array_equal(td["next", "info", "deep", "after"], np.arange(4))
     assert ("info", "deep", "after") not in td.keys(True, True)
+    assert td["observation", "arm"].keys() == td["next", "observation", "arm"].keys() == {"_index_0"}
 
 
 def test_images_as_jpeg_are_told_by_their_space(tmp_path):
