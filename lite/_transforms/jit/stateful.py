@@ -110,14 +110,28 @@ class Keys:
 
 
 class Unread(NDArrayOperatorsMixin):
-    """In place of gradients from before the call, where the function clears them: nothing reads it."""
+    """In place of gradients from before the call, where the function clears them: nothing reads it.
 
-    def __init__(self) -> None:
-        self.was_read = ""
+    Args:
+        of: those to which gradients of the call were added: the function may clear the sum, too.
+    """
+
+    def __init__(self, of: Unread | None = None) -> None:
+        self.was_read = self.was_added = ""  # the line that does so first
+        self._first = self if of is None else of
+        self.sum = Unread(self) if of is None else self
 
     def _read(self, *args: Any, **kwargs: Any) -> NoReturn:
-        self.was_read = self.was_read or caller_line() or " "  # the line that reads first
+        first = self._first
+        line = caller_line() if self is first else first.was_added
+        first.was_read = first.was_read or line or " "
         raise Restart
+
+    def accumulated(self) -> Unread:
+        """The sum with a gradient."""
+        first = self._first
+        first.was_added = first.was_added or caller_line() or " "
+        return first.sum
 
     __getattr__ = __array__ = __array_ufunc__ = __bool__ = __len__ = __iter__ = __getitem__ = _read
     __class__ = property(_read)  # what isinstance asks
@@ -166,9 +180,11 @@ class Parameters:
             for holder, array in zip(self.holders, arrays, strict=True):
                 if holder.data is not array:
                     array[...] = holder.data
+            grads = [holder.grad for holder in self.holders]
+            if any(grad is unread.sum for grad in grads):
+                unread.was_read = unread.was_read or unread.was_added
             if unread.was_read:  # and the function caught what that raised
                 raise Restart
-            grads = [holder.grad for holder in self.holders]
             there = tuple([None if g is unread else g is not None for g in grads])
             return [g for g, is_there in zip(grads, there, strict=True) if is_there], there
 

@@ -246,6 +246,8 @@ class Parameter(NDArrayOperatorsMixin, ArrayHolder):
                 gradient = found.astype(self.dtype) if is_symbolic(found) else np.asarray(found, self.dtype)
         if self.grad is None:
             self.grad = gradient.copy() if is_symbolic(gradient) else np.array(gradient)
+        elif hasattr(type(self.grad), "accumulated"):  # under jit, where the sum may yet be cleared
+            self.grad = self.grad.accumulated()
         elif isinstance(self.grad, np.ndarray) and self.grad.flags.writeable:
             self.grad += gradient  # in place, so that other references see the sum, as in torch
         else:

@@ -166,7 +166,7 @@ def test_modules_whose_parts_are_replaced() -> None:
     np.testing.assert_array_equal(applied(x), lite.jit(net, threads=1)(x))
 
 
-@pytest.mark.parametrize("order", ["first", "last", "read"])
+@pytest.mark.parametrize("order", ["first", "last", "read", "added"])
 @same_in_graphs
 def test_gradients_from_before(wrap: Wrap, order: str) -> Any:
     """They are no inputs where the step clears them, and it may find out what they are."""
@@ -179,6 +179,8 @@ def test_gradients_from_before(wrap: Wrap, order: str) -> Any:
         norm = np.float32(0)
         if order == "read" and net.weight.grad is not None:
             norm = (net.weight.grad**2).sum()
+        if order == "added":
+            net(x).sum().backward()
         if order != "last":
             optimizer.zero_grad()
         (net(x) ** 2).mean().backward()
