@@ -170,6 +170,7 @@ class Site:
         """A page for each package, with a line for each public name: what it is, and its page of the API."""
         from api_pages import PACKAGES  # of .ci, beside the program that writes those pages
 
+        kinds = {}  # of names, for the search
         for package in PACKAGES:
             module = importlib.import_module(package)
             lines = [
@@ -186,7 +187,11 @@ class Site:
                 target = f"../api/{package.replace('.', '/')}.html#{name}"
                 told = "" if inspect.ismodule(found) or not found.__doc__ else _first_line(found)
                 lines.append(f"| [`{name}`]({target}){{.external}} | {told} |")
+                kinds[f"{package}.{name}"] = (
+                    "class" if inspect.isclass(found) else "function" if callable(found) else "data"
+                )
             self._put(f"reference/{package}", "\n".join([*lines, ""]))
+        (self.folder / "reference" / "kinds.json").write_text(json.dumps(kinds), encoding="utf-8")
         intro = (
             "# All public names\n\nEach leads to its page: shapes, dtypes, errors, an example that runs.\n"
         )

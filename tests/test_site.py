@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 import pytest
 from helpers.browser import Browser, browser
@@ -252,14 +253,19 @@ def test_pages_answer_in_a_browser(site: Path, tmp_path: Path) -> None:
         dark = shown.ask("return getComputedStyle(document.body).backgroundColor")
         shown.ask("document.body.dataset.theme = 'light'")
         assert shown.ask("return getComputedStyle(document.body).backgroundColor") != dark
-        shown.visit(f"{(site / 'search.html').as_uri()}?q=MultiStep")
         found = (
             "const end = Date.now() + 20000;"
-            "const list = () => document.querySelectorAll('ul.search li').length;"
-            "return new Promise(done => { const look = () => list() > 5 || Date.now() > end ? done(list())"
-            " : setTimeout(look, 50); look(); })"
+            "const list = () => [...document.querySelectorAll('ul.search li a')].map((link) => link.href);"
+            "return new Promise(done => { const look = () => list().length > 5 || Date.now() > end ?"
+            " done(list()) : setTimeout(look, 50); look(); })"
         )
-        assert shown.ask(found) > 5
+        for word, page in {  # in a title, as a public name, and in neither: of the words in conf.py
+            "Replay buffers": "/data/replay-buffers.html",
+            "MultiStep": "/reference/lite.data.html#rows=MultiStep",
+            "gymnasium": "/data/index.html",
+        }.items():
+            shown.visit(f"{(site / 'search.html').as_uri()}?q={quote(word)}")
+            assert page in shown.ask(found)[0], word
 
 
 class _Programs:
