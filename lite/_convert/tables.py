@@ -107,7 +107,7 @@ def columns_of(td: Container, separator: str | None) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for path, entry in _entries(td):
         if separator is None and len(path) > 1:
-            raise ValueError(f"the nested key {to_key(path)} needs a separator to become a column name.")
+            raise ValueError(f'the nested key {to_key(path)} is no name of a column: pass separator=".".')
         name = (separator or "").join(path)
         if name in columns:
             raise ValueError(f"two entries would share the column {name!r}.")

@@ -45,19 +45,17 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
                 raise ValueError(f"HDF5 has no dtype for the {array.dtype} array at key {key!r}.")
             data = array.astype(array.dtype.newbyteorder("<"), copy=False)  # torch has no other order
             group.create_dataset(key, data=data, **(options if array.ndim else {}))
-        elif isinstance(entry, NonTensorData):
-            if not isinstance(entry.data, str):
-                raise TypeError(
-                    f"the object at key {key!r} is a {type(entry.data).__name__}; HDF5 holds arrays and text."
-                )
+        elif isinstance(entry, NonTensorData) and isinstance(entry.data, str):
             require_utf8(entry.data, f"the text at key {key!r},")
             group.create_dataset(key, data=entry.data)
-        elif td._as_node(entry) is None:
-            raise TypeError(
-                f"the object at key {key!r} is a {type(entry).__name__}; HDF5 holds arrays and text."
-            )
+        elif (node := td._as_node(entry)) is not None and not isinstance(entry, NonTensorData):
+            _write(node, group.create_group(key), options)
         else:
-            _write(td._as_node(entry), group.create_group(key), options)
+            kind = type(entry.data if isinstance(entry, NonTensorData) else entry).__name__
+            raise TypeError(
+                f"the object at key {key!r} is a {kind}; HDF5 holds arrays, and texts, one for all rows. "
+                f"Leave it out, td.exclude({key!r}), or write another format, such as td.save('td.tdz')."
+            )
 
 
 def read_h5(filename: str, batch_size: Size) -> Any:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
+from lite._tree.entry_errors import entry_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,9 +155,11 @@ class TensorSpec(ABC):
         return self._indexed(index)
 
     def assert_is_in(self, value: Any) -> None:
-        """Raise AssertionError unless `value` is in the spec."""
+        """Raise AssertionError unless `value` is in the spec; of a `Composite` it names the entry."""
         if not self.is_in(value):
-            raise AssertionError(f"the value is not in the spec: got {value!r}, expected {self!r}")
+            of = f" of shape {value.shape} and dtype {value.dtype}" if isinstance(value, np.ndarray) else ""
+            message = f"the value{{at}} is not in the spec: got {value!r}{of}, expected {self!r}"
+            raise entry_error(AssertionError, message)
 
     def expand(self, *shape: Any) -> Self:
         """The spec with more dimensions in front, and sizes of 1 made larger.

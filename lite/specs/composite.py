@@ -19,6 +19,7 @@ from lite import (
 )
 from lite._arrays.device import is_cpu
 from lite._arrays.public import belong_to
+from lite._tree.entry_errors import error_path
 from lite.specs.arrays import ArraySpec
 from lite.specs.base import (
     Shape,
@@ -256,6 +257,14 @@ class Composite(TensorSpec):
             if entry is NOTHING or not spec.is_in(entry):
                 return False
         return True
+
+    def assert_is_in(self, value: Any) -> None:
+        if is_tensor_collection(value) and not is_non_tensor(value) and not self.is_in(value):
+            for name, spec in self._specs.items():
+                if (entry := _read(value, name, spec)) is not NOTHING:
+                    with error_path(name):
+                        spec.assert_is_in(entry)
+        super().assert_is_in(value)
 
     def zero(self, shape: Any = ()) -> Any:
         return self._filled({name: spec.zero(shape) for name, spec in self._specs.items()}, shape)

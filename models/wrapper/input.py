@@ -255,9 +255,9 @@ def read_texts(value: Any, key: NestedKey, ndim: int) -> list[str]:
     texts = [items] if ndim == 0 else flatten(items, ndim) if isinstance(items, list) else [items]
     for text in texts:
         if not isinstance(text, str):
-            raise ValueError(
-                f"Expected list of text for {key!r}, got {type(text).__name__} in it; {_form('text', key)}"
-            )
+            wanted, where = ("list of text", " in it") if ndim else ("one text", ", as batch_size is ()")
+            got = f"{type(text).__name__}{where}"
+            raise ValueError(f"Expected {wanted} for {key!r}, got {got}; {_form('text', key)}")
     return texts
 
 

@@ -61,7 +61,7 @@ def test_parquet_keeps_shapes(tmp_path: Any) -> None:
 
 
 def test_what_no_table_holds(tmp_path: Any) -> None:
-    raises(ValueError, "needs a separator", lambda: tree().to_pandas())
+    raises(ValueError, 'pass separator="."', lambda: tree().to_pandas())
     raises(ValueError, "holds one dimension", lambda: TensorDict({"a": np.ones((2, 2))}, [2]).to_pandas())
     raises(ValueError, "needs a batch dimension", lambda: TensorDict(a=1).to_parquet(tmp_path / "td"))
     with pytest.raises(ValueError, match="share the column"):

@@ -104,6 +104,13 @@ def test_composites_of_values() -> None:
     assert not spec.is_in(value.exclude("a"))
     assert not spec.is_in(value.exclude(("n", "b")))
     assert not spec.is_in(np.zeros(3))
+    wrong = value.clone().set(("n", "b"), np.zeros((3, 1)))
+    with pytest.raises(
+        AssertionError, match=r"at key \('n', 'b'\)[^$]*shape \(3, 1\) and dtype float64, expected B"
+    ):
+        spec.assert_is_in(wrong)
+    with pytest.raises(AssertionError, match=r"^the value is not in the spec: got TensorDict"):
+        spec.assert_is_in(value.exclude("a"))
     assert not spec.is_in(TensorDict(a=value["a"], n=np.zeros(3), batch_size=[3]))
     del spec["n", "b"]
     assert spec.is_in(value.exclude("n"))

@@ -107,7 +107,7 @@ def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str
     for pattern in patterns:
         own = {x for x in names if fnmatchcase(x, pattern) or fnmatchcase(x, f"*.{pattern}")}
         if not own and targets is not None:
-            raise ValueError(f"targets: nothing is called {pattern!r}; there is {_listing(names)}.")
+            raise ValueError(f"targets: no layer is called {pattern!r}; there are {_listing(names)}.")
         found |= own
     if not found:
         reason = "it is empty" if targets is not None else "no name is one of attention's projections"
@@ -118,7 +118,7 @@ def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str
 def _listing(names: list[str]) -> str:
     """Names for a message, those that differ in a number only as one."""
     alike = list(dict.fromkeys(re.sub(r"(?<=\.)\d+(?=\.)", "*", name) for name in names))
-    return ", ".join(alike[:40]) + (", ..." if len(alike) > 40 else "")
+    return ", ".join(map(repr, alike[:40])) + (", ..." if len(alike) > 40 else "")
 
 
 def _products(

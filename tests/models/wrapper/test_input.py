@@ -199,6 +199,8 @@ def test_entries_in_another_form_name_the_right_one(wrap: Make) -> None:
             wrap("tokens")(TensorDict({"tokens": {"prompt": bad}}, batch_size=[1]))
     with pytest.raises(ValueError, match=r"Expected list of text .*Text\(prompt="):
         wrap("text")(TensorDict({"text": {"prompt": [3]}}, batch_size=[1]))
+    with pytest.raises(ValueError, match=r"Expected one text .*got list, as batch_size is \(\); texts are"):
+        wrap("text")(TensorDict(text=Text(prompt=["Hi"])))
 
 
 @pytest.mark.parametrize("generate", [True, False])

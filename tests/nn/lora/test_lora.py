@@ -116,7 +116,7 @@ def test_a_saved_graph_has_the_merged_weights(tmp_path: Any) -> None:
 @each_case(
     ("options", "message"),
     [
-        ({"targets": ["q_proj", "k_proj"]}, r"'k_proj'; there is model\.layers\.\*\.self_attn\.q_proj"),
+        ({"targets": ["q_proj", "k_proj"]}, r"'k_proj'; there are 'model\.layers\.\*\.self_attn\.q_proj"),
         ({"targets": []}, "targets: it is empty; choose from"),
         ({"rank": 0}, "rank must be a positive integer, got 0"),
         ({"rank": 2.0}, "rank must be a positive integer"),
@@ -132,7 +132,7 @@ def test_other_things_that_it_refuses() -> None:
         nn.lora("model.onnx")  # type: ignore[arg-type]
     raises(ValueError, "module has adapters already: merge", lambda: nn.lora(adapted()))
     raises(ValueError, "uninitialized 'weight': call it once", lambda: nn.lora(nn.LazyLinear(3), targets="*"))
-    with pytest.raises(ValueError, match="no name is one of attention's projections; choose from 0"):
+    with pytest.raises(ValueError, match="no name is one of attention's projections; choose from '0'"):
         nn.lora(nn.Sequential(nn.Linear(2, 2)))
 
 
@@ -153,4 +153,10 @@ def test_adapters_begin_with_those_of_a_file(qkv: Any, tmp_path: Any) -> None:
         nn.lora(base, targets="qkv_proj", adapter=file)
     with pytest.raises(FileNotFoundError, match="adapter: there is no adapter"):
         nn.lora(base, adapter=tmp_path / "missing.onnx_adapter")
-    raises(ValueError, "targets: nothing is called", nn.lora, nn.Sequential(nn.Linear(2, 2)), adapter=file)
+    raises(
+        ValueError,
+        "targets: no layer is called",
+        nn.lora,
+        nn.Sequential(nn.Linear(2, 2)),
+        adapter=file,
+    )

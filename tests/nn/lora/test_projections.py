@@ -159,7 +159,7 @@ def test_targets() -> None:
     for attention in (bert, deberta, modern, phi, bloom):
         assert chosen([*attention, "layer.0.output.dense", "layers.0.mlp.Wo"], None) == set(attention)
     with pytest.raises(
-        ValueError, match=r"'gate'; there is layers\.\*\.attn\.q_proj, layers\.\*\.mlp\.up, la"
+        ValueError, match=r"'gate'; there are 'layers\.\*\.attn\.q_proj', 'layers\.\*\.mlp\.up', 'la"
     ):
         chosen(names, ["up", "gate"])
     for targets in (None, "up"):
