@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from lite.envs.base import EnvBase
-from lite.envs.transforms.step_transforms import InitTracker, StepCounter, StepTransform
+from lite.envs.transforms.step_transforms import (
+    InitTracker,
+    StepCounter,
+    StepTransform,
+    TensorDictPrimer,
+)
 from lite.nn import Module
+from lite.specs.composite import Composite
 
 
 def with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[StepTransform]:
@@ -27,6 +34,8 @@ def with_primers(transforms: Sequence[StepTransform], env: Any, policy: Any) -> 
     known = env.full_observation_spec.keys(True, True) if isinstance(env, EnvBase) else []
     names = {key if isinstance(key, str) else key[-1] for key in known}
     added = list(transforms)
+    for transform in added:
+        known = [*known, *getattr(transform, "primers", Composite()).keys(True, True)]
     if "is_init" not in names and not any(isinstance(transform, InitTracker) for transform in added):
         added.append(InitTracker())
     for part in policy.modules() if isinstance(policy, Module) else ():
@@ -35,3 +44,19 @@ def with_primers(transforms: Sequence[StepTransform], env: Any, policy: Any) -> 
             if not all(key in known for key in primer.primers.keys(True, True)):
                 added.append(primer)
     return added
+
+
+def warn_of_lost_states(transforms: Sequence[StepTransform], env: EnvBase, policy: Any) -> None:
+    """Warn if a policy would have no memory: an `EnvBase` hands on the entries of its specs alone."""
+    try:
+        added = with_primers(transforms, env, policy)[len(transforms) :]
+    except RuntimeError:  # of a ConsistentDropoutModule without a shape
+        return
+    primers = [one.primers for one in added if isinstance(one, TensorDictPrimer)]
+    if lost := [key for primer in primers for key in primer.keys(True, True)]:
+        warnings.warn(
+            f"the environment does not hand {lost} from step to step, so the policy has no memory: pass "
+            "auto_register_policy_transforms=True, or append the module's make_tensordict_primer() to the "
+            "environment (False is silent).",
+            stacklevel=3,
+        )

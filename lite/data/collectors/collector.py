@@ -10,7 +10,7 @@ import numpy as np
 from lite import TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite._tree.keys import require_path
-from lite.data.collectors.added_transforms import with_counter, with_primers
+from lite.data.collectors.added_transforms import warn_of_lost_states, with_counter, with_primers
 from lite.data.collectors.backends import SELECTORS, collector_elsewhere
 from lite.data.collectors.background import BackgroundCollector
 from lite.data.collectors.env_rollout import EnvFace, EnvRollout, environments_of
@@ -43,7 +43,8 @@ class Collector(BackgroundCollector):
             for an `Env` alone, or a `Module` of observations; or what makes it. None: a `RandomPolicy`.
         backend, backend_options, num_collectors, sync: "process" or "ray" give a `MultiAsyncCollector`
             (`MultiSyncCollector` if `sync`) or a `RayCollector`; its further arguments and number.
-        auto_register_policy_transforms: add the transforms that a recurrent policy needs.
+        auto_register_policy_transforms: add the transforms that a recurrent policy needs; None warns if an
+            `EnvBase` lacks the states.
         frames_per_batch, total_frames: frames of all environments together; -1 for no end.
         progress: draw a bar on stderr.
         max_frames_per_traj, set_truncated: truncate episodes after so many steps, or at the end of a batch.
@@ -166,6 +167,8 @@ class Collector(BackgroundCollector):
             self.env = create_env_fn(**(create_env_kwargs or {}))
         if auto_register_policy_transforms:
             transforms = with_primers(transforms, self.env, policy)
+        elif auto_register_policy_transforms is None and isinstance(self.env, EnvBase):
+            warn_of_lost_states(transforms, self.env, policy)
         if not isinstance(self.env, EnvBase) or transforms or self.max_frames_per_traj:
             transforms = with_counter(transforms, self.max_frames_per_traj)
         self._environments = environments_of(self.env, timeout)

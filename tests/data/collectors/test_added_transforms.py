@@ -1,6 +1,7 @@
 """Transforms that a collector adds to those that it is given."""
 
 import numpy as np
+import pytest
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
@@ -41,3 +42,16 @@ def test_a_collector_adds_them():
     td = Collector(CountingEnv(), policy(), **words).next()
     np.testing.assert_array_equal(td["is_init"].ravel(), [1, 0, 0, 1, 0, 0, 1])
     np.testing.assert_array_equal(td["recurrent_state"].any((-1, -2)), [0, 1, 1, 0, 1, 1, 0])
+
+
+def test_a_policy_that_would_have_no_memory_is_told():
+    """As TorchRL does; entries that the environment or a given transform has are kept."""
+    env = TransformedEnv(CountingEnv(), InitTracker())
+    with pytest.warns(UserWarning, match=r"hand \['recurrent_state'\] .*policy_transforms=True"):
+        td = Collector(env, policy(), frames_per_batch=7).next()
+    assert "recurrent_state" not in td
+    own = policy()
+    primer = own[0].make_tensordict_primer()
+    for words in ({"transforms": [primer]}, {"auto_register_policy_transforms": False}):
+        Collector(env, own, frames_per_batch=7, **words)  # a warning is an error here
+    assert with_primers([primer], env, own) == [primer]
