@@ -178,7 +178,7 @@ class Background(ABC):
 class BackgroundCollector(BatchIterator, Background):
     """Base of collectors of steps that a thread can iterate over."""
 
-    _follower: tuple[Any, Any] = (None, None)  # a policy, and its copy that acts in the thread
+    _twin: tuple[Any, Any] = (None, None)  # a policy, and its copy that acts in the thread
 
     @abstractmethod
     def shutdown(self, timeout: float | None = None) -> None:
@@ -189,16 +189,16 @@ class BackgroundCollector(BatchIterator, Background):
         # A language model gets its weights between two calls, and a copy would keep the adapter of now.
         if isinstance(policy, Module) and not hasattr(policy, "update_weights_"):
             own = {id(x): x for x in (self, *vars(self).values()) if x is not policy}
-            self._follower = policy, _follower(policy, own)
+            self._twin = policy, _acting_twin(policy, own)
 
     def _acting(self, policy: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """The policy; in the thread of `start` the copy of it that acts there."""
-        if threading.current_thread() is self._thread and self._follower[0] is policy:
-            policy = self._follower[1]
+        if threading.current_thread() is self._thread and self._twin[0] is policy:
+            policy = self._twin[1]
         return policy
 
 
-def _follower(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:
+def _acting_twin(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:
     """A copy of a policy that has, at each call, the arrays of its parameters and buffers.
 
     While a step is traced or recorded (`lite.jit`, `lite.grad` with `to_module`), modules hold arrays that

@@ -249,7 +249,7 @@ class Evaluator:
         Raises:
             Exception: what the evaluation raised.
         """
-        return self._taken(timeout) if timeout > 0 else self._taken(0)
+        return self._taken(max(timeout, 0))
 
     def wait(self, timeout: float | None = None) -> dict[str, Any] | None:
         """As `poll`, without a timeout if None; None at once where nothing runs."""

@@ -15,7 +15,7 @@ from lite.nn._import.integers import integers
 from lite.nn._import.operators import MICROSOFT, Run, Spec, Unsupported, operator
 from lite.nn._import.quantized import nibbles
 from lite.nn.layers.masked_attention import ScoreRule, attention_in_blocks, key_ranges, masked_attention
-from lite.nn.layers.row_attention import Seen, Turn, row_attention
+from lite.nn.layers.row_attention import Rotary, Seen, row_attention
 
 # -- rotations ---------------------------------------------------------------------------------------------
 
@@ -195,10 +195,12 @@ def _group_query_attention(spec: Spec) -> Run:
         scale = spec.get("scale", 0.0) or 1 / math.sqrt(int(query.shape[-1]) // heads)
         plain = type(positions) is type(value_of(query)) is np.ndarray
         if in_rows and plain and is_prompt and not past_length and bias is None:
-            angles: Turn | None = None
+            angles: Rotary | None = None
             if rotates and cos is not None and sin is not None:
                 at = positions if position_ids is None else position_ids
-                angles = Turn(*(np.broadcast_to(x[at], (*positions.shape, x.shape[-1])) for x in (cos, sin)))
+                angles = Rotary(
+                    *(np.broadcast_to(x[at], (*positions.shape, x.shape[-1])) for x in (cos, sin))
+                )
             seen = Seen(starts_of(positions), positions + 1)
             out = row_attention(parts, seen, scale, heads, kv_heads, angles)
             if out is not None:

@@ -54,16 +54,16 @@ class _Layer:
         self, x: Array, w: Array, r: Array, b: Array | None, lengths: Any, state: list[Any], p: Array | None
     ) -> tuple[Array, list[Any]]:
         """Outputs (T, N, size) and last states."""
-        biases = () if b is None else (b[: b.shape[0] // 2], b[b.shape[0] // 2 :])
+        biases = () if b is None else (b[: b.shape[0] // 2], b[b.shape[0] // 2 :])  # of x @ w.T, of h @ r.T
         if self.step is not None and lengths is None and p is None:
-            weights = [_sorted(w, self.kind), _sorted(r, self.kind)]
-            weights += [_sorted(bias, self.kind) for bias in biases]
+            weights = [_in_torch_order(part, self.kind) for part in (w, r, *biases)]
             compute, _ = compute_dtype(x.dtype, w.dtype)
             out, last = walk(self.step, x, tuple(state), weights, b is not None, self.reverse, compute)
             return out, list(last)
+        biases = biases or (np.zeros(int(w.shape[0]), x.dtype),) * 2
         times, outputs = range(int(x.shape[0])), []
         for t in reversed(times) if self.reverse else times:
-            new = self._next(x[t], state, w, r, biases or (0, 0), p)
+            new = self._next(x[t], state, w, r, *biases, p)
             if lengths is not None:
                 alive = (t < lengths)[:, None]
                 outputs.append(np.where(alive, new[0], 0).astype(new[0].dtype, copy=False))
@@ -77,26 +77,25 @@ class _Layer:
         return x if self.clip is None else np.clip(x, -self.clip, self.clip)
 
     def _next(
-        self, x: Array, state: list[Any], w: Array, r: Array, biases: Any, p: Array | None
+        self, x: Array, state: list[Any], w: Array, r: Array, wb: Array, rb: Array, p: Array | None
     ) -> list[Any]:
+        """The states after one step, by ONNX's formulas; its gates are in the order z r h, and i o f c."""
         h, size = state[0], int(r.shape[-1])
-        given, kept = x @ w.T + biases[0], h @ r.T
+        from_x, from_h = x @ w.T + wb, h @ r.T
         first, *rest = self.activations
         if self.kind == "RNN":
-            return [first(self._clipped(given + kept + biases[1]))]
+            return [first(self._clipped(from_x + from_h + rb))]
         cut = [slice(i * size, (i + 1) * size) for i in range(4)]
         if self.kind == "GRU":
-            own = biases[1]
-            both = given[:, : 2 * size] + kept[:, : 2 * size] + (own[: 2 * size] if half_of(own) else 0)
-            z, reset = (first(self._clipped(both[:, cut[i]])) for i in (0, 1))
-            bias = own[2 * size :] if half_of(own) else 0
+            z, reset = (first(self._clipped(from_x[:, at] + from_h[:, at] + rb[at])) for at in cut[:2])
+            at = cut[2]
             if self.reset_first:
-                inner = (reset * h) @ r[2 * size :].T + bias
+                inner = (reset * h) @ r[at].T + rb[at]
             else:
-                inner = reset * (kept[:, 2 * size :] + bias)
-            n = rest[0](self._clipped(given[:, 2 * size :] + inner))
+                inner = reset * (from_h[:, at] + rb[at])
+            n = rest[0](self._clipped(from_x[:, at] + inner))
             return [(1 - z) * n + z * h]
-        gates = given + kept + biases[1]
+        gates = from_x + from_h + rb
         c = state[1]
         pi, po, pf = (0, 0, 0) if p is None else (p[:size], p[size : 2 * size], p[2 * size :])
         i = first(self._clipped(gates[:, cut[0]] + pi * c))
@@ -106,17 +105,12 @@ class _Layer:
         return [o * rest[1](c), c]
 
 
-def half_of(bias: Any) -> bool:
-    """Whether there is a bias."""
-    return not isinstance(bias, int)
-
-
-def _sorted(x: Array, kind: str) -> Array:
+def _in_torch_order(x: Array, kind: str) -> Array:
     """Rows of gates in torch's order."""
     order = _ORDER[kind]
     if order == tuple(range(len(order))):
         return x
-    if is_traced(x):  # as one step on the way back
+    if is_traced(x):  # as one node of the backward pass
         back = tuple(map(order.index, range(len(order))))
         return with_node(_taken(value_of(x), order), (x, lambda g: _taken(g, back)))
     return _taken(x, order)

@@ -1,7 +1,7 @@
 """Attention of heads that stand side by side in rows, as one node: scores exist for a block of queries only.
 
 Queries, keys and values stay where the product that made them put them, in one array or in three. The
-backward pass keeps these (turned by their angles), the result, and a number for each query and head.
+backward pass keeps these (rotated), the result, and a number for each query and head.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Seen(NamedTuple):
     last: Array
 
 
-class Turn(NamedTuple):
-    """Rotations of queries and keys.
+class Rotary(NamedTuple):
+    """Rotary embedding of queries and keys: cosine and sine of the angles.
 
     Attributes:
         cos: (sequences, queries, half), float32.
@@ -44,9 +44,14 @@ class Turn(NamedTuple):
 
 
 def row_attention(
-    parts: Sequence[Array], seen: Seen, scale: float, heads: int, groups: int, turn: Turn | None = None
+    parts: Sequence[Array],
+    seen: Seen,
+    scale: float,
+    heads: int,
+    groups: int,
+    rotary: Rotary | None = None,
 ) -> Array | None:
-    """Means of values by the softmax of scores, or None where the general formula is to compute.
+    """Attention, or None: small arrays, and others than plain float32, are for the general formula.
 
     Args:
         parts: queries, keys and values side by side, (N, T, (heads + 2 * groups) * width); or the three,
@@ -55,13 +60,13 @@ def row_attention(
         scale: a factor of scores.
         heads: number of heads of queries.
         groups: heads of keys, each for several of queries.
-        turn: by which queries and keys are turned first, where there are as many of one as of the other.
+        rotary: of queries and keys, where there are as many of one as of the other.
 
     Returns:
         (N, T, heads * width).
     """
     values = [value_of(x) for x in parts]
-    kernels = layers_for(*values, *(turn or ()), few=False)
+    kernels = layers_for(*values, *(rotary or ()), few=False)
     if kernels is None or any(type(x) is not np.ndarray for x in seen):
         return None
     width = values[0].shape[2] // (heads + 2 * groups if len(parts) == 1 else heads)
@@ -69,10 +74,10 @@ def row_attention(
     sizes = (values[0].shape[1], values[-1].shape[1], heads, groups, wide)
     counts = (heads, groups, groups) if len(parts) == 3 else (heads + 2 * groups,)
     rows = [_with_width(x.reshape(-1, x.shape[-1]), width, wide) for x in values]
-    if turn is not None:
-        turn = Turn(*(np.ascontiguousarray(x.reshape(-1, x.shape[-1])) for x in turn))
+    if rotary is not None:
+        rotary = Rotary(*(np.ascontiguousarray(x.reshape(-1, x.shape[-1])) for x in rotary))
         rows = [x.copy() if i < 2 and wide == width else x for i, x in enumerate(rows)]
-        _turn(kernels, rows, turn, heads, groups, wide, False)
+        _rotate(kernels, rows, rotary, heads, groups, wide, False)
     flat = [np.ascontiguousarray(x).reshape(-1) for x in rows]
     q, k, v = _places(kernels, flat, counts, heads, groups, wide)
     out, logs = kernels.attention(q, k, v, *seen, scale, sizes)
@@ -86,8 +91,8 @@ def row_attention(
         g = _with_width(g, width, wide)
         targets = tuple(into) if len(into) == 3 else (into[0],) * 3
         kernels.attention_gradients(q, k, v, *seen, scale, sizes, out, logs, g, targets)
-        if turn is not None:
-            _turn(kernels, found, turn, heads, groups, wide, True)
+        if rotary is not None:
+            _rotate(kernels, found, rotary, heads, groups, wide, True)
         return tuple(
             _with_width(x, wide, width).reshape(like.shape) for x, like in zip(found, values, strict=True)
         )
@@ -105,13 +110,13 @@ def _with_width(x: Array, old: int, new: int) -> Array:
     return out.reshape(*x.shape[:-1], -1)
 
 
-def _turn(
-    kernels: Any, rows: list[Array], turn: Turn, heads: int, groups: int, width: int, back: bool
+def _rotate(
+    kernels: Any, rows: list[Array], rotary: Rotary, heads: int, groups: int, width: int, back: bool
 ) -> None:
-    """Turn queries and keys in place."""
+    """Rotate queries and keys in place; `back` is the inverse, for gradients."""
     counts = (heads + groups,) if len(rows) == 1 else (heads, groups)
     for x, count in zip(rows, counts, strict=False):
-        kernels.rotate(x, *turn, count, width, back)
+        kernels.rotate(x, *rotary, count, width, back)
 
 
 def _places(

@@ -8,7 +8,7 @@ import pytest
 from lite import value_and_grad, vmap
 from lite.kernels.backends.choice import backend
 from lite.nn._import.attention import apply_rotary, grouped_attention, split_heads
-from lite.nn.layers.row_attention import Seen, Turn, row_attention
+from lite.nn.layers.row_attention import Rotary, Seen, row_attention
 
 N, TIMES, HEADS, GROUPS, WIDTH = 2, 90, 4, 2, 44  # no whole vectors
 rng = np.random.default_rng(0)
@@ -24,7 +24,7 @@ G = numbers(N, TIMES, HEADS * WIDTH)
 AT = np.arange(TIMES)[None] + np.zeros((N, 1), np.int64)
 SEEN = Seen(np.maximum(AT - 29, 0), AT + 1)
 ANGLES = rng.normal(size=(N, TIMES, 16)).astype(np.float32)
-TURN = Turn(np.cos(ANGLES), np.sin(ANGLES))
+TURN = Rotary(np.cos(ANGLES), np.sin(ANGLES))
 
 
 def plainly(q: Any, k: Any, v: Any) -> Any:
