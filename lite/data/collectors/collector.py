@@ -41,23 +41,30 @@ class Collector(BackgroundCollector):
         create_env_fn, create_env_kwargs: an `EnvBase`, gymnasium's `Env` or `VectorEnv`, or what makes one.
         policy, policy_factory: a TensorDictModule, a callable of TensorDicts of shape (environments,), or ()
             for an `Env` alone, or a `Module` of observations; or what makes it. None: a `RandomPolicy`.
-        backend, backend_options, num_collectors, sync: "process" or "ray" give a `MultiAsyncCollector`
-            (`MultiSyncCollector` if `sync`) or a `RayCollector`; its further arguments and number.
+        backend, sync: "process" gives a `MultiAsyncCollector`, or with `sync` a `MultiSyncCollector`; "ray" a
+            `RayCollector`.
+        backend_options, num_collectors: more arguments of that collector; how many it has.
         auto_register_policy_transforms: add the transforms that a recurrent policy needs; None warns if an
             `EnvBase` lacks the states.
         frames_per_batch, total_frames: frames of all environments together; -1 for no end.
         progress: draw a bar on stderr.
-        max_frames_per_traj, set_truncated: truncate episodes after so many steps, or at the end of a batch.
-        init_random_frames, exploration_type: frames of a `RandomPolicy` first; the interaction type.
-        reset_at_each_iter, transforms, postproc, split_trajs: start batches with new episodes; such as
-            `StepCounter`; called with each batch, such as `MultiStep`; call `split_trajectories` before it.
+        max_frames_per_traj: truncate episodes after so many steps.
+        set_truncated: truncate them at the end of a batch.
+        init_random_frames: how many frames a `RandomPolicy` makes first.
+        exploration_type: the interaction type of the policy.
+        reset_at_each_iter: start each batch with new episodes.
+        transforms: such as `StepCounter`.
+        split_trajs: call `split_trajectories` with each batch.
+        postproc: called with each batch then, such as `MultiStep`.
         track_traj_ids, track_policy_version: write ("collector", "traj_ids"), and "policy_version".
         trajs_per_batch, traj_format: give so many whole trajectories, "padded" with ("collector", "mask"), or
             "cat" for [steps]. What is left at the end is dropped.
         replay_buffer, trajs_per_write: anything with `extend`, which gets the batches; None is yielded then.
-        pre_collect_hook, post_collect_hook, seed, copy: called before a batch, and with it; see `set_seed`;
-            give each batch memory of its own.
-        timeout, allow_nan: seconds for a step or a reset, None for any; let NaN pass in numbers.
+        pre_collect_hook, post_collect_hook: called before each batch; called with it.
+        seed: see `set_seed`.
+        copy: give each batch memory of its own.
+        timeout: seconds for a step or a reset; None for any.
+        allow_nan: let NaN pass in numbers.
         device, compile_policy, trust_policy and the like: for TorchRL's signature; None, False or "cpu".
 
     Raises:
