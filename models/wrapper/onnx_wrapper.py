@@ -60,27 +60,35 @@ class OnnxWrapper(DistributionMethods):
     share a wrapper. Unpickled, it opens the model again, and has the stream of its ``seed``, or a new one.
 
     Args:
-        model, tokenizer: folder of an export, its ``.onnx`` file, or a `Decoder`; None: that of the folder.
+        model: folder of an export, its ``.onnx`` file, or a `Decoder`.
+        tokenizer: a `Tokenizer` or its folder; None: that of the model's folder.
         input_mode: "history" (a `History`), "text" (strings) or "tokens" (ids).
         input_key: default ``(input_mode, "prompt")``, or ``(input_mode, "full")`` with ``generate=False``.
         attention_mask_key: the mask of tokens, if none fits at ``(masks_key, "all_attention_mask")``.
-        generate, generate_kwargs, tokenizer_kwargs: see `GenerationConfig.from_kwargs`; of text mode.
+        generate: False to score instead.
+        generate_kwargs: options of generation, see `GenerationConfig`.
+        tokenizer_kwargs: for the tokenizer, in text mode.
         pad_output, pad_model_input: pad prompts on the left and responses on the right, or write lazy stacks;
             if False, only rows of equal length share a run of scoring.
         inplace: False and "empty" give a new TensorDict; default: True, or False with several samples.
-        device, num_threads, variant, adapters, runtime, num_samples: see `OnnxDecoder`; responses per prompt.
-        chat_template, chat_template_name, chat_template_kwargs: source, name, and variables like ``tools``.
-        return_log_probs, zero_first_log_prob: write log-probs of responses; 0 for the first, as TorchRL does.
+        device, num_threads, variant, adapters, runtime: see `OnnxDecoder`.
+        num_samples: responses per prompt.
+        chat_template, chat_template_name: its source; the name of a built-in one.
+        chat_template_kwargs: its variables, such as ``tools``.
+        return_log_probs: write log-probs of responses.
+        zero_first_log_prob: write 0 for the first of them, as TorchRL does.
         history_key, text_key, tokens_key, masks_key, log_probs_key, sampling_key: keys of results.
         prefer_tokens: in history mode, generate from the ids at `tokens_key` where there are any.
         score_kwargs: score after "temperature", and with "kept_ids" among the ids at `sampling_key`.
-        batching, min_batch_size, max_batch_size, batching_timeout: threads share runs, of so many rows; by
-            default 1 or more. After the timeout, in seconds, fewer rows are run.
+        batching: rows of several threads share runs.
+        min_batch_size, max_batch_size: how many rows a run has then; 1 or more by default.
+        batching_timeout: seconds after which fewer rows are run.
         seed: seed of the random stream, which moves on with every call.
         sessions: how many runs may take place at once, with shared weights and divided threads.
         layout: without effect.
         adapter: name of the adapter to run with, None for the model as it is, whatever the decoder's.
-        max_rows, prefix_cache, assistant_model: as for `generate`; the cache in bytes, for growing chats.
+        max_rows, assistant_model: as for `generate`.
+        prefix_cache: bytes of a cache of beginnings, for growing chats.
 
     Raises:
         FileNotFoundError, ValueError, RuntimeError: missing files; contradicting arguments; no usable GPU.

@@ -45,10 +45,13 @@ class SACLoss(EntropyWeightedLoss):
         actor_network: a policy with `get_dist`, whose samples have derivatives, such as one of `TanhNormal`.
         qvalue_network: gives "state_action_value", (*batch, 1); one, to be redrawn, or a list.
         value_network: gives "state_value", (*batch, 1); None for the second paper's losses.
-        num_qvalue_nets, loss_function: how many critics, of which the least value counts; `distance_loss`.
-        alpha_init, min_alpha, max_alpha, fixed_alpha: the weight of the entropy, and whether it is constant.
+        num_qvalue_nets: how many critics; the least of their values counts.
+        loss_function: see `distance_loss`.
+        alpha_init, min_alpha, max_alpha: the weight of the entropy, and its bounds.
+        fixed_alpha: keep that weight constant.
         target_entropy: a number; "auto" is the negative number of dimensions in `action_spec`.
-        delay_actor, delay_qvalue, delay_value: value what is next by copies; `skip_done_states`: not at ends.
+        delay_actor, delay_qvalue, delay_value: compute next values with target networks.
+        skip_done_states: leave out next values where an episode ended.
         separate_losses, reduction, deactivate_vmap, use_prioritized_weights, generator: as for `TD3Loss`.
 
     Raises:
