@@ -37,8 +37,9 @@ def from_onnx(
     Args:
         model: path of the ONNX file, or its bytes.
         trainable: which weights have `requires_grad`: True or None for all but statistics of normalisations
-            (of an input, too: its mean and deviation, or a factor and an offset before the first product),
-            the factor and offset behind a last Tanh (bounds of actions), tables of rotations and of sines,
+            (of an input, too: its mean and deviation, or a factor and an offset before the first product;
+            all four arrays of `FrozenBatchNorm2d`), the factor and offset behind a last Tanh or layer (bounds
+            and statistics of actions), tables of rotations, of sines and of places (`SpatialSoftmax`),
             masks, single factors, epsilons of norms, slopes of heads (ALiBi) and quantised weights; False for
             none; names or patterns ("*.bias") of those that learn, one or several; or a function of a name.
         in_keys, out_keys: keys for the inputs and outputs, a list in the graph's order or a dict by name.

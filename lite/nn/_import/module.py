@@ -56,7 +56,8 @@ _MASKED = {"Add": frozenset({0, 1}), "Where": frozenset({1, 2})}
 _SCALED = {"Mul": frozenset({0, 1}), "Div": frozenset({0, 1})}
 # What normalises an input: its operators after another, and those that go between.
 _NORMALIZE = (("Sub", "Div"), ("Sub", "Mul"), ("Mul", "Add"))
-_BETWEEN = frozenset({"Cast", "Clip", "Concat", "Flatten", "Identity", "Reshape", "Squeeze"})
+_MOVES = frozenset({"Cast", "CastLike", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
+_BETWEEN = _MOVES | {"Clip", "Concat", "Flatten", "Gather", "Pad", "Resize", "Slice", "Transpose"}
 _LOWEST = -65504.0  # of float16: no weight, but what a mask adds
 # Inputs whose numbers say what is computed, such as a size.
 _SETTINGS: dict[str, frozenset[int]] = {
@@ -414,7 +415,7 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
             array = source.graph.weights[name].array()
         except (ValueError, FileNotFoundError) as error:
             raise type(error)(f"{source.path or 'the model'}: the weight {name!r}: {error}") from None
-        constant = name in fixed or (array.ndim > 1 and (_are_waves(array) or _are_slopes(array)))
+        constant = name in fixed or (array.ndim > 1 and any(known(array) for known in _TABLES))
         train = _is_trained(trainable, name, not constant)
         if source.compute_dtype is not None and array.dtype.name in ("float16", "bfloat16"):
             array = array.astype(source.compute_dtype)
@@ -518,9 +519,14 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
     """Weights that do not learn unless they are named: of `_FIXED`, masks, rotations, statistics, factors.
 
     Exporters write causal masks, rotary frequencies, factors of attention and what is added below the root of
-    a norm as weights; and tables of waves and slopes, which are known by their numbers alone.
+    a norm as weights; and tables of waves, slopes and places, which are known by their numbers alone.
     """
-    found = _used(graph, _FIXED) | _rotations(graph) | _statistics(graph)
+    found = _used(graph, _FIXED) | _rotations(graph) | _statistics(graph) | _frozen(graph)
+    reshaped = {x for node in graph.nodes if node.op == "Reshape" for x in node.outputs}
+    for node in graph.nodes:  # what GroupNorm is written with, before its own factor and offset
+        if node.op == "InstanceNormalization" and node.inputs[0] in reshaped:
+            given = zip(node.inputs[1:], (1, 0), strict=True)
+            found |= {x for x, y in given if x in graph.weights and (graph.weights[x].array() == y).all()}
     for name in _used(graph, _MASKED) & graph.weights.keys():
         array = graph.weights[name].array()
         if array.dtype.kind == "f" and array.size and array.min() <= _LOWEST:
@@ -539,41 +545,72 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
 
 
 def _statistics(graph: OperationGraph) -> set[str]:
-    """Weights that normalise an input before anything else, or scale a last Tanh to the bounds of actions.
+    """Weights that normalise an input before anything else, or scale a last Tanh or layer to actions.
 
     These are a mean and a deviation, or a factor and an offset. The latter may be a layer that learns, unless
-    a product follows, which could do the same.
+    there is a product beside them, which could do the same: behind a convolution without an offset of its own
+    they are a batch normalisation that is frozen.
     """
     steps: dict[str, tuple[tuple[str, str], ...]]
     steps = {x.name: () for x in graph.inputs if x.name not in graph.weights}
     products = {x for node in graph.nodes if node.op in ("Conv", "Gemm", "MatMul") for x in node.inputs}
     others = {x for node in graph.nodes if node.op not in ("Conv", "Gemm", "MatMul") for x in node.inputs}
-    constants = {node.outputs[0] for node in graph.nodes if node.op == "Constant"}
+    constants = set[str]()
+    for node in graph.nodes:
+        if node.op == "Constant" or (node.op in _MOVES and node.inputs[0] in constants):
+            constants.update(node.outputs)
+    sums = {x for node in graph.nodes if node.op == "MatMul" for x in node.outputs}
     results, found = {x.name for x in graph.outputs}, set[str]()
     for node in reversed(graph.nodes):
         if node.op in _BETWEEN and not results.isdisjoint(node.outputs):
             results.add(node.inputs[0])
     for node in graph.nodes:
-        if node.op == "Tanh":
-            steps[node.outputs[0]] = (("Tanh", ""),)
+        if node.op == "Add":
+            last = not sums.isdisjoint(node.inputs) and not graph.weights.keys().isdisjoint(node.inputs)
+        else:
+            last = node.op in ("Conv", "Tanh") or (node.op == "Gemm" and len(node.inputs) > 2)
+        if last:
+            steps[node.outputs[0]] = ((node.op if len(node.inputs) < 3 else "Add", ""),)
             continue
         turned = node.op in ("Add", "Mul") and node.inputs[1] in steps
         names = node.inputs[::-1] if turned else node.inputs
         if not names or names[0] not in steps:
             continue
         before, (out, *_), second = steps[names[0]], node.outputs, names[-1]
-        bounded = before[:1] == (("Tanh", ""),)
+        bounded, bare = before[:1] and before[0][1] == "", before[:1] == (("Conv", ""),)
         calculates, weight = any(node.op in pair for pair in _NORMALIZE), graph.weights.get(second)
         alone = weight is not None and prod(read_tensor(weight.model, weight.span).dims) == 1
         between = node.op in _BETWEEN and (node.op != "Concat" or steps.keys() >= set(names))
-        if between or (calculates and ((alone and not bounded) or second in constants)):
+        if between or (calculates and ((alone and (bare or not bounded)) or second in constants)):
             steps[out] = before
         elif calculates and weight is not None:
             steps[out] = (*before, (node.op, second))
             pair = tuple(op for op, _ in steps[out][-2:])
-            followed = out in results if bounded else pair[0] == "Sub" or out in products - others
+            beside = (bare and len(before) == 2) or out in results
+            followed = beside if bounded else pair[0] == "Sub" or out in products - others
             if pair in _NORMALIZE and followed:
                 found.update(name for _, name in steps[out][-2:])
+    return found
+
+
+def _frozen(graph: OperationGraph) -> set[str]:
+    """Weights of frozen batch normalisations: of these alone a factor is made, by the root of a variance."""
+    origins = {name: {name} for name in graph.weights}  # of what is computed from weights alone, these
+    origins |= {node.outputs[0]: set[str]() for node in graph.nodes if node.op == "Constant"}
+    plain, sums, roots, found = set(graph.weights), set[str](), set[str](), set[str]()
+    for node in graph.nodes:
+        reads = reads_of(node) - {""}
+        if not reads or not reads <= origins.keys():
+            continue
+        origins |= dict.fromkeys(node.outputs, set[str]().union(*(origins[x] for x in reads)))
+        if node.op in _MOVES and node.inputs[0] in plain:
+            plain.update(node.outputs)
+        elif node.op == "Add" and not plain.isdisjoint(reads):
+            sums.update(node.outputs)
+        elif (node.op == "Sqrt" and not sums.isdisjoint(reads)) or not roots.isdisjoint(reads):
+            roots.update(node.outputs)
+            if node.op in ("Mul", "Sub"):
+                found |= origins[node.outputs[0]]
     return found
 
 
@@ -627,6 +664,18 @@ def _are_waves(array: NDArray[Any]) -> bool:
     return bool(factors.min() <= 1.99 and fits.mean() >= 0.9)  # straight lines, as of centres, may learn
 
 
+def _are_places(array: NDArray[Any]) -> bool:
+    """Whether columns, or a row, are places on a grid, as of a spatial softmax: even steps, each as often."""
+    if array.ndim != 2 or 2 not in (array.shape[1], len(array) + 1):
+        return False
+    for line in array if len(array) == 1 else array.T:
+        places, counts = np.unique(line, return_counts=True)
+        steps = np.diff(places.astype(np.float64))
+        if len(places) < 3 or counts.min() < 2 or np.ptp(counts) or np.ptp(steps) > 2e-3 * steps[0]:
+            return False
+    return True
+
+
 def _are_slopes(array: NDArray[Any]) -> bool:
     """Whether these are the slopes of heads that ALiBi has."""
     count = max(array.shape)
@@ -635,6 +684,9 @@ def _are_slopes(array: NDArray[Any]) -> bool:
     whole = 1 << (count.bit_length() - 1)
     powers = np.sort(np.r_[2 : 2 * whole + 1 : 2, 1 : 2 * (count - whole) : 2]) * (4 / whole)
     return np.allclose(np.sort(-np.log2(array.ravel().astype(np.float64))), powers, 0, 0.02)
+
+
+_TABLES = _are_waves, _are_slopes, _are_places
 
 
 def _used(graph: OperationGraph, where: Mapping[str, frozenset[int]]) -> set[str]:

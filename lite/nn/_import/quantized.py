@@ -29,6 +29,7 @@ def _spread(x: Any, like: Array, axis: int, block: int) -> Any:
     return x.reshape(shape) if x.ndim == 1 else x
 
 
+@operator("DequantizeLinear", domain=MICROSOFT)
 @operator("DequantizeLinear")
 def _dequantize(spec: Spec) -> Run:
     axis, block, kind = spec.get("axis", 1), spec.get("block_size", 0), spec.get("output_dtype", 0)
@@ -52,6 +53,7 @@ _RANGES: dict[str, tuple[int, int]] = {
 }
 
 
+@operator("QuantizeLinear", domain=MICROSOFT)
 @operator("QuantizeLinear")
 def _quantize(spec: Spec) -> Run:
     axis, block, kind = spec.get("axis", 1), spec.get("block_size", 0), spec.get("output_dtype", 0)

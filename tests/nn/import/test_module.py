@@ -264,15 +264,28 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
         ("MatMul w, Tanh, Mul a, Add b, Relu", "abw"),
         ("MatMul w, Relu, Mul a, Add b", "abw"),
         ("MatMul w, Tanh, Mul a", "aw"),
+        ("Transpose, Sub a, Div b, MatMul w", "w"),  # images
+        ("MatMul w, c Add, Transpose, Mul a, Add b", "cw"),  # actions in their units
+        ("Gemm w c, Mul a, Add b", "cw"),
+        ("Gemm w c, Mul a, Add b, Relu", "abcw"),
+        ("Gemm w, Mul a, Add b", "abw"),
+        ("MatMul w, Add x, Mul a, Add b", "abw"),
+        ("Conv w, Mul a, Add b, Relu", "w"),  # a batch normalisation that is frozen
+        ("Conv w c, Mul a, Add b, Relu", "abcw"),
+        ("Conv w, Add c, Mul a, Add b, Relu", "abcw"),
+        ("Conv w, Mul one, Add b, Relu", "bw"),
+        ("Constant, Cast, x Mul, Sub a, Div b, MatMul w", "w"),
     ],
 )
 def test_statistics_of_observations_do_not_learn(ops: str, learns: str) -> None:
     nodes = []
     for i, op in enumerate(ops.split(", ")):
         name = next(word for word in op.split() if word[0].isupper())
-        attributes = {"Cast": {"to": 1}, "Concat": {"axis": 0}}.get(name, {})
+        attributes = {"Cast": {"to": 1}, "Concat": {"axis": 0}, "Constant": {"value_float": 2.0}}.get(
+            name, {}
+        )
         given = [f"y{i - 1}" * (i > 0) or "x" if word == name else word for word in op.split()]
-        nodes.append(writer.node(name, "", given, [f"y{i}"], attributes))
+        nodes.append(writer.node(name, "", given * (name != "Constant"), [f"y{i}"], attributes))
     arrays = {name: np.ones((3, 3) if name == "w" else (1, 3), np.float32) for name in "abcw"}
     read = {word for op in ops.split(", ") for word in op.split()} & arrays.keys()
     kept = {name: arrays[name] for name in read} | {
@@ -282,6 +295,49 @@ def test_statistics_of_observations_do_not_learn(ops: str, learns: str) -> None:
         warnings.simplefilter("ignore", UserWarning)
         net = nn.from_onnx(model_of(nodes, {"x": X}, [f"y{len(nodes) - 1}"], kept))
     assert {name for name, p in net.named_parameters() if p.requires_grad} == set(learns), ops
+
+
+def test_batch_normalisations_that_are_frozen_do_not_learn() -> None:
+    """As torch.onnx.export writes torchvision's, with optimize=False; what else has a root learns."""
+    nodes = [
+        writer.node("Reshape", "", ["var", "shape"], ["v"], {}),
+        writer.node("Add", "", ["v", "epsilon"], ["u"], {}),
+        writer.node("Sqrt", "", ["u"], ["root"], {}),
+        writer.node("Reciprocal", "", ["root"], ["inverse"], {}),
+        writer.node("Mul", "", ["scale", "inverse"], ["factor"], {}),
+        writer.node("Mul", "", ["mean", "factor"], ["moved"], {}),
+        writer.node("Sub", "", ["bias", "moved"], ["offset"], {}),
+        writer.node("Mul", "", ["x", "factor"], ["a"], {}),
+        writer.node("Add", "", ["a", "offset"], ["b"], {}),
+        writer.node("Add", "", ["gain", "epsilon"], ["more"], {}),  # of Gemma's norm
+        writer.node("Mul", "", ["more", "factors"], ["most"], {}),
+        writer.node("Mul", "", ["b", "most"], ["c"], {}),
+        writer.node("Add", "", ["spread", "epsilon"], ["wide"], {}),
+        writer.node("Sqrt", "", ["wide"], ["deviation"], {}),
+        writer.node("Mul", "", ["c", "deviation"], ["y"], {}),
+    ]
+    names = ("var", "scale", "mean", "bias", "gain", "factors", "spread")
+    numbers = {name: np.ones(3, np.float32) for name in names}
+    numbers |= {"shape": np.int64([3]), "epsilon": np.float32(1e-5)}
+    net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], numbers))
+    assert {name for name, p in net.named_parameters() if p.requires_grad} == {"gain", "factors", "spread"}
+
+
+def test_ones_and_zeros_that_group_normalisations_are_written_with_do_not_learn() -> None:
+    nodes = [
+        writer.node("Reshape", "", ["x", "groups"], ["a"], {}),
+        writer.node("InstanceNormalization", "", ["a", "one", "nought"], ["b"], {}),
+        writer.node("Relu", "", ["b"], ["c"], {}),
+        writer.node("InstanceNormalization", "", ["c", "scale", "bias"], ["d"], {}),
+        writer.node("Reshape", "", ["d", "back"], ["e"], {}),
+        writer.node("InstanceNormalization", "", ["e", "learnt", "zero"], ["y"], {}),
+    ]
+    ones, zeros = np.ones(3, np.float32), np.zeros(3, np.float32)
+    numbers = {"groups": np.int64([1, 3, -1]), "back": np.int64([2, 3, 1]), "one": ones, "nought": zeros}
+    numbers |= {"scale": ones, "bias": zeros, "learnt": ones * 2, "zero": zeros + 0.5}
+    net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], numbers))
+    learning = {name for name, p in net.named_parameters() if p.requires_grad}
+    assert learning == {"scale", "bias", "learnt", "zero"}
 
 
 @each_case(
@@ -316,10 +372,15 @@ def test_frequencies_of_positions_do_not_learn(waves: set[str], of: str, learns:
         ),
         ("cosines", lambda a: np.cos(a)[None, None]),
         ("slopes of 12 heads", lambda a: 2.0 ** -np.r_[1:9, 0.5:4:1][:, None]),
+        (
+            "places",
+            lambda a: np.stack(np.meshgrid(np.linspace(-1, 1, 10), np.linspace(-1, 1, 10)), 2).reshape(-1, 2),
+        ),
+        ("places across", lambda a: np.tile(np.linspace(-1, 1, 10), 10)[None]),
         ("slopes in turns", lambda a: 2.0 ** -np.r_[1:9, 0.5:4:1].reshape(1, 12, 1, 1)),
     ],
 )
-def test_tables_of_waves_and_slopes_of_heads_do_not_learn(name: str, constant: Any) -> None:
+def test_tables_of_waves_places_and_slopes_of_heads_do_not_learn(name: str, constant: Any) -> None:
     """As exports of GPT-J, XGLM and BLOOM have them; what is not quite one learns."""
     angles = np.arange(100)[:, None] * 1e4 ** (-np.arange(8) / 8)
     table = constant(angles).astype(np.float16 if "halves" in name else np.float32)

@@ -22,6 +22,18 @@ def bits(*shape: int) -> np.ndarray:
 CASES = [
     Case("DequantizeLinear", [np.arange(8, dtype=np.uint8).reshape(2, 4), np.array([0.5, 2.0])], {"axis": 0}),
     Case("DequantizeLinear", [np.arange(4, dtype=np.uint8), np.array([0.5])]),  # one scale, no axis 1
+    Case(
+        "DequantizeLinear",
+        [np.uint16([7, 40000]), np.array(0.5, np.float32), np.array(9, np.uint16)],
+        {},
+        MICROSOFT,
+    ),
+    Case(
+        "QuantizeLinear",
+        [np.float32([-9, 20000]), np.array(0.5, np.float32), np.array(9, np.uint16)],
+        {},
+        MICROSOFT,
+    ),
     Case("DynamicQuantizeLinear", [np.float32([-1.5, 253.5])], outputs=3),
     Case(
         "MatMulNBits",
