@@ -131,6 +131,13 @@ def test_parts_of_a_batch():
         env.close()
 
 
+def test_steps_of_some_rows_of_batches_of_batches():
+    env = SerialEnv(2, partial(SerialEnv, 2, CountingEnv))
+    td = env.step_mdp(env.rand_step(env.reset()))
+    td = env.rand_action(td).set("_step", np.array([[True, False], [False, False]]))
+    assert env.step(td)["next", "observation"].tolist() == [[[2], [1]], [[1], [1]]]
+
+
 def test_bounds_may_differ():
     for kind in (SerialEnv, ParallelEnv):
         env = kind(2, CountingEnv, create_env_kwargs=[{"most": 0.5}, {"most": 9.0}])

@@ -171,6 +171,7 @@ RESULTS = {
     "isnan": lambda td: td.isnan(),
     "cumsum": lambda td: td.cumsum(0),
     "clone": lambda td: td.clone(False),
+    "part_of_clone": lambda td: td.clone(False)[:],
     "below": lambda td: TensorDict({"n": td}, [2]).exp().get("n"),
 }
 

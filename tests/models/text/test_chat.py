@@ -123,7 +123,7 @@ COUNTED = UNTAGGED.replace("m.role }}", "m.role ~ loop.index }}")
 def test_turns_alike_are_rendered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the results of rendering each of them."""
     call, thought = {"tool_calls": [{"name": "f", "arguments": {}}]}, {"reasoning_content": "hm"}
-    plain = [{"role": role, "content": "a b"} for _ in range(20) for role in ("user", "assistant")]
+    plain = [{"role": role, "content": "a b"} for _ in range(20) for role in ("assistant", "user")]
     tool = {"role": "tool", "content": "4"}
     calling = [
         turn

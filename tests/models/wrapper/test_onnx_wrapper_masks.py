@@ -111,6 +111,15 @@ def test_ends_that_the_template_does_not_write(decoder: OnnxDecoder) -> None:
     assert judge.tokenizer.decode(ids[mask]) == " b"
 
 
+def test_the_end_of_the_tokenizer_is_one_beside_others(decoder: OnnxDecoder) -> None:
+    options: dict[str, Any] = {"generate": False, "generate_kwargs": {"eos_token_id": 5}}
+    judge = OnnxWrapper(decoder, tokenizer=embedded_model_path(), **options)
+    full = conversation("a", "b")["history"].prompt
+    out = judge(TensorDict({"history": ChatHistory(full=full, batch_size=[1])}, batch_size=[1]))
+    marked = np.array(rows(out, "masks", "all_assistant_mask")[0])
+    assert judge.tokenizer.decode(np.array(rows(out, "tokens", "full")[0])[marked]) == "b<|im_end|>"
+
+
 def test_rows_of_several_collections_keep_their_masks(decoder: OnnxDecoder) -> None:
     """Each was padded to its own width; scored together, they are padded to the widest."""
     actor = OnnxWrapper(
