@@ -1,7 +1,8 @@
 """Layers of networks in compiled code, for `lite.nn`, which imports this file where there is such code."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -157,6 +158,7 @@ def _in_rows(x: Floats) -> tuple[Floats, int]:
 
 def rotate(x: Floats, cos: Floats, sin: Floats, heads: int, width: int, back: bool) -> None:
     """Turn the first `heads` of each row of x in place, by the angles of that row; `back` undoes it."""
+    cos, sin = contiguous(cos, np.float32), contiguous(sin, np.float32)
 
     def rows(start: int, stop: int) -> None:
         part = slice(start, stop)
@@ -205,7 +207,7 @@ def attention(
     count = first.size // max(times, 1)
     out = np.empty((count, times, heads * width), np.float32)
     logs = np.empty(count * heads * times, np.float32)
-    given = (*q, *k, *v, first.reshape(-1), last.reshape(-1), float(scale), np.array(sizes, np.int64))
+    given = _given((q, k, v), (first, last), scale, sizes)
 
     def units(start: int, stop: int) -> None:
         turned, scores = _scratch(length, width), _scratch(length, kernels.BLOCK)
@@ -213,6 +215,15 @@ def attention(
 
     for_rows(units, count * groups, 1)
     return out, logs
+
+
+def _given(
+    parts: tuple[Rows, ...], seen: tuple[Ints, ...], scale: float, sizes: tuple[int, ...]
+) -> tuple[Any, ...]:
+    """The arguments that both kernels of attention read."""
+    rows = [(contiguous(x.flat, np.float32), x.at, x.row) for x in parts]
+    ranges = [contiguous(x, np.int64).reshape(-1) for x in seen]
+    return (*chain(*rows), *ranges, float(scale), np.array(sizes, np.int64))
 
 
 def attention_gradients(
@@ -234,7 +245,7 @@ def attention_gradients(
     as in `attention`, which gave `out` and `logs`.
     """
     times, length, _, groups, width = sizes
-    given = (*q, *k, *v, first.reshape(-1), last.reshape(-1), float(scale), np.array(sizes, np.int64))
+    given = _given((q, k, v), (first, last), scale, sizes)
     results = (out.reshape(-1), logs, contiguous(g, np.float32).reshape(-1), *targets)
 
     def units(start: int, stop: int) -> None:

@@ -75,7 +75,7 @@ def row_attention(
     counts = (heads, groups, groups) if len(parts) == 3 else (heads + 2 * groups,)
     rows = [_with_width(x.reshape(-1, x.shape[-1]), width, wide) for x in values]
     if rotary is not None:
-        rotary = Rotary(*(np.ascontiguousarray(x.reshape(-1, x.shape[-1])) for x in rotary))
+        rotary = Rotary(*(x.reshape(-1, x.shape[-1]) for x in rotary))
         rows = [x.copy() if i < 2 and wide == width else x for i, x in enumerate(rows)]
         _rotate(kernels, rows, rotary, heads, groups, wide, False)
     flat = [np.ascontiguousarray(x).reshape(-1) for x in rows]
