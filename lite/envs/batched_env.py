@@ -261,8 +261,8 @@ class SerialEnv(BatchedEnvBase):
         self._envs, self._started = ([of_each[i] for i in rows] for of_each in (self._envs, self._started))
 
     def _end(self) -> None:
-        for env in self._envs:
-            env.close(raise_if_closed=False)
+        for env in [env for env in self._envs if not env.is_closed]:
+            env.close()
 
 
 belong_to("lite.envs", SerialEnv)

@@ -135,8 +135,8 @@ def serve(connection: Any, made: bytes, index: int) -> None:
         what = (f"{type(error).__name__}: {error}", traceback.format_exc())
         connection.send_bytes(FAILED + pickle.dumps(what))
     finally:
-        if env is not None:
-            env.close(raise_if_closed=False)
+        if env is not None and not env.is_closed:
+            env.close()
 
 
 def _sent(value: Any, read: bool) -> bytes:

@@ -147,7 +147,7 @@ class EnvFace:
     def close(self) -> None:
         """Close the environment, unless it is."""
         if not self.env.is_closed:
-            self.env.close(raise_if_closed=False)
+            self.env.close()
 
 
 def environments_of(env: Any, timeout: float | None) -> Any:

@@ -224,7 +224,8 @@ class TransformedEnv(EnvBase):
 
     def close(self, *, raise_if_closed: bool = True) -> None:
         """Close the environment and the transforms."""
-        self.base_env.close(raise_if_closed=raise_if_closed)
+        if raise_if_closed or not self.base_env.is_closed:
+            self.base_env.close()
         self.transform.close()
 
     # -- as a module ----------------------------------------------------------------------------

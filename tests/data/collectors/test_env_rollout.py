@@ -41,6 +41,27 @@ def test_what_an_environment_gives_stays_while_actions_are_random():
     assert not td["value"].any()
 
 
+class ClosedWithoutArguments(CountingEnv):
+    closed = 0
+
+    def close(self):
+        self.closed += 1
+        self.is_closed = True
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [lambda env: env, TransformedEnv, lambda env: SerialEnv(1, lambda: env)],
+    ids=["", "transformed", "serial"],
+)
+def test_an_environment_whose_close_has_no_argument(wrap):
+    env = ClosedWithoutArguments()
+    collector = Collector(wrap(env), frames_per_batch=2, total_frames=2)
+    list(collector)
+    collector.shutdown()
+    assert env.closed == 1
+
+
 def test_functions_make_environment_and_policy():
     def make():
         return lambda td: td.set("action", np.full(1, 0.5, np.float32))
