@@ -130,7 +130,8 @@ def to(
     """Cast to a dtype, move to a device, or both; or take them from another TensorDict.
 
     Args:
-        dest: a dtype, a device name, or a TensorDict to take the device and dtype from.
+        dest: a dtype, a device name, or a TensorDict to take the device and dtype from. "meta" gives zeros
+            that take no memory and cannot be written to, as a place for shapes and dtypes.
         dtype: dtype of every array.
         device: "cpu" or "cuda".
         other: same as a TensorDict as `dest`.
@@ -162,6 +163,8 @@ def to(
     """
     if isinstance(dest, TensorCollection):
         other = _once("other", other, dest)
+    elif isinstance(dest, str) and dest == "meta":
+        return td.apply(lambda leaf: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape))
     elif isinstance(dest, str) and dest.split(":")[0] in ("cpu", "cuda"):
         device = _once("device", device, dest)
     elif dest is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from helpers.tensorclasses import Point
 from helpers.trees import tree, unchanged
 
 import lite
-from lite import NonTensorData, TensorDict, lazy_stack
+from lite import NonTensorData, TensorDict, from_modules, lazy_stack, nn
 
 
 @each_case(
@@ -97,6 +98,20 @@ def test_dtype_and_sizes() -> None:
     assert (td.param_count(), td.param_count(count_duplicates=False)) == (8, 4)
     assert tree().dtype is None
     assert not tree().is_floating_point()
+
+
+def test_meta_keeps_shapes_without_memory() -> None:
+    net = nn.Linear(1000, 3, rng=0)
+    params = from_modules(net, nn.Linear(1000, 3, rng=1), as_module=True)
+    empty = params[0].data.to("meta")
+    assert [(x.shape, x.dtype, x.strides) for x in empty.values()] == [
+        ((3, 1000), np.float32, (0, 0)),
+        ((3,), np.float32, (0,)),
+    ]
+    with empty.to_module(net):
+        copied = copy.deepcopy(net)
+    with params[1].to_module(copied):
+        np.testing.assert_array_equal(copied.weight, params["weight"][1])
 
 
 def test_to_device_and_to_another() -> None:
