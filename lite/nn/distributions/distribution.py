@@ -265,12 +265,21 @@ class Distribution:
     has_enumerate_support: ClassVar[bool] = False
     # Attributes whose dimensions begin with those of the batch: arrays and distributions; None if not made.
     _batched: ClassVar[tuple[str, ...]] = ()
+    _validates: ClassVar[bool] = True
     batch_shape: tuple[int, ...]
     event_shape: tuple[int, ...]
 
     def __init__(self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = ()) -> None:
         self.batch_shape = tuple(batch_shape)
         self.event_shape = tuple(event_shape)
+
+    @staticmethod
+    def set_default_validate_args(value: bool) -> None:
+        """Set whether all distributions check parameters where `validate_args` is not given."""
+        Distribution._validates = value
+
+    def _is_checked(self, validate_args: bool | None) -> bool:
+        return self._validates if validate_args is None else validate_args
 
     def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Any:
         """Draw values without derivatives, of shape (*sample_shape, *batch_shape, *event_shape).
@@ -423,7 +432,7 @@ class Elementwise(Distribution):
         """
         arrays = float_arrays(*parameters)
         for name, array in zip(self._batched, arrays, strict=True):
-            if name in self._positive and validate_args is not False:
+            if name in self._positive and self._is_checked(validate_args):
                 require(array > 0, f"{name} must be positive", array)
         self.batch_shape, self.event_shape = arrays[0].shape, ()
         return arrays

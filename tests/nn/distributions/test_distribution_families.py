@@ -200,6 +200,13 @@ def test_parameters_are_broadcast_and_numbers_follow_arrays() -> None:
 def test_errors_say_what_was_given() -> None:
     raises(ValueError, r"scale must be positive, got -2", d.Normal, np.zeros(2), np.array([1.0, -2.0]))
     assert d.Normal(np.zeros(2), -1.0, validate_args=False).scale.min() == -1
+    d.Normal.set_default_validate_args(False)
+    try:
+        assert d.Bernoulli(probs=np.array([1.5])).probs == 1.5
+        raises(ValueError, "df must be positive, got -1", d.Chi2, np.array([-1.0]), validate_args=True)
+    finally:
+        d.Distribution.set_default_validate_args(True)
+    raises(ValueError, r"probs must lie in \[0, 1\], got 1.5", d.Bernoulli, probs=np.array([1.5]))
     raises(ValueError, "scale must be positive, got nan", lambda: d.TanhNormal(np.zeros(2), np.nan))
     raises(ValueError, "high must be above low, got -1", d.Uniform, np.zeros(2), np.array([1.0, -1.0]))
     raises(ValueError, r"probs must lie in \[0, 1\], got 1.5", d.Bernoulli, probs=np.array([0.5, 1.5]))

@@ -123,7 +123,7 @@ class Dirichlet(Distribution):
         self.concentration = as_float(concentration)
         if self.concentration.ndim < 1:
             raise ValueError("`concentration` parameter must be at least one-dimensional.")
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             require(self.concentration > 0, "concentration must be positive", self.concentration)
         super().__init__(self.concentration.shape[:-1], self.concentration.shape[-1:])
 

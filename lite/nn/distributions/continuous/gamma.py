@@ -189,7 +189,7 @@ class Chi2(Gamma):
 
     def __init__(self, df: Numbers, validate_args: bool | None = None) -> None:
         freedom = as_float(df)
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             require(freedom > 0, "df must be positive", freedom)
         super().__init__(freedom / 2, 0.5, validate_args=False)
 

@@ -86,7 +86,7 @@ class MultivariateNormal(Distribution):
         dtype = np.result_type(loc.dtype, matrix.dtype)
         batch = np.broadcast_shapes(loc.shape[:-1], matrix.shape[:-2])
         self.loc = np.broadcast_to(loc, (*batch, *loc.shape[-1:])).astype(dtype, copy=False)
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             _check(name, matrix)
         whole = np.broadcast_to(matrix, (*batch, *matrix.shape[-2:])).astype(dtype, copy=False)
         if name == "scale_tril" and isinstance(matrix, TracedArray):

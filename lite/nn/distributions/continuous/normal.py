@@ -62,7 +62,7 @@ class Normal(Distribution):
 
     def __init__(self, loc: Numbers, scale: Numbers, validate_args: bool | None = None) -> None:
         self.loc, self.scale = float_arrays(loc, scale)
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             require(self.scale > 0, "scale must be positive", self.scale)
         self.batch_shape = self.loc.shape
         self.event_shape = ()

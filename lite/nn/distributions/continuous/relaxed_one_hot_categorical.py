@@ -71,7 +71,7 @@ class RelaxedOneHotCategorical(Distribution):
         temperature = as_float(temperature, categorical.logits.dtype)
         if temperature.size == 1:
             temperature = temperature.reshape(())
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             require(temperature > 0, "temperature must be positive", temperature)
         shape = np.broadcast_shapes(categorical.batch_shape, temperature.shape)
         self.temperature = np.broadcast_to(temperature, shape)

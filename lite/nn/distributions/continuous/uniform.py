@@ -45,7 +45,7 @@ class Uniform(Distribution):
 
     def __init__(self, low: Numbers, high: Numbers, validate_args: bool | None = None) -> None:
         self.low, self.high = float_arrays(low, high)
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             require(self.high > self.low, "high must be above low", self.high)
         self.batch_shape = self.low.shape
         self.event_shape = ()

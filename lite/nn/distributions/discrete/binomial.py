@@ -63,7 +63,7 @@ class Binomial(ProbsOrLogits):
         validate_args: bool | None = None,
     ) -> None:
         self._take_counts(total_count, probs, logits)
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             message = "total_count must be a whole number that is not negative"
             require(_COUNTS.check(self.total_count), message, self.total_count)
             if probs is not None:
@@ -168,7 +168,7 @@ class Multinomial(Distribution):
     ) -> None:
         if not isinstance(total_count, int | np.integer):
             raise NotImplementedError(f"total_count must be one int, got a {type(total_count).__name__}")
-        if total_count < 0 and validate_args is not False:
+        if total_count < 0 and self._is_checked(validate_args):
             raise ValueError(f"total_count must not be negative, got {total_count}")
         self.total_count = int(total_count)
         self._categorical = Categorical(probs=probs, logits=logits)
@@ -257,7 +257,7 @@ class Poisson(Elementwise):
 
     def __init__(self, rate: Numbers, validate_args: bool | None = None) -> None:
         (self.rate,) = self._parameters(validate_args, rate)
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             require(self.rate >= 0, "rate must not be negative", self.rate)
 
     def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:

@@ -116,7 +116,7 @@ class Geometric(ProbsOrLogits):
         self, probs: Numbers | None = None, logits: Numbers | None = None, validate_args: bool | None = None
     ) -> None:
         self._take(probs, logits)
-        if probs is not None and validate_args is not False:
+        if probs is not None and self._is_checked(validate_args):
             require((self.probs > 0) & (self.probs <= 1), "probs must lie in (0, 1]", self.probs)
 
     def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
@@ -193,7 +193,7 @@ class NegativeBinomial(ProbsOrLogits):
         validate_args: bool | None = None,
     ) -> None:
         self._take_counts(total_count, probs, logits)
-        if validate_args is not False:
+        if self._is_checked(validate_args):
             require(self.total_count >= 0, "total_count must not be negative", self.total_count)
             if probs is not None:
                 require((self.probs >= 0) & (self.probs < 1), "probs must lie in [0, 1)", self.probs)
@@ -264,7 +264,7 @@ class Bernoulli(ProbsOrLogits):
         self, probs: Numbers | None = None, logits: Numbers | None = None, validate_args: bool | None = None
     ) -> None:
         self._take(probs, logits)
-        if probs is not None and validate_args is not False:
+        if probs is not None and self._is_checked(validate_args):
             require((self.probs >= 0) & (self.probs <= 1), "probs must lie in [0, 1]", self.probs)
 
     def sample(self, sample_shape: ShapeLike = (), *, rng: Rng = None) -> Array:
