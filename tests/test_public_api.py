@@ -74,6 +74,20 @@ def test_arguments_and_defaults_are_those_of_signatures_txt() -> None:
     assert script["table"]().splitlines() == stored, "run python .ci/signatures.py, see CONTRIBUTING.md"
 
 
+def test_former_names_of_torchrl_are_the_classes_of_today() -> None:
+    """Most public scripts were written for them."""
+    from lite import data
+
+    spec = data.CompositeSpec(
+        x=data.BoundedTensorSpec(low=-1, high=1, shape=(3,)), a=data.DiscreteTensorSpec(4, shape=())
+    )
+    assert spec == data.Composite(x=data.Bounded(low=-1, high=1, shape=(3,)), a=data.Categorical(4, shape=()))
+    assert data.SyncDataCollector is data.Collector
+    for former, name in data._FORMER.items():
+        assert getattr(data, former) is getattr(data, name)
+    assert "SyncDataCollector" not in data.__all__
+
+
 def test_type_checkers_see_every_name_that_is_imported_on_first_use() -> None:
     for path, text in runpy.run_path(str(Path(__file__).parents[1] / ".ci/stubs.py"))["stubs"]():
         assert path.read_text(encoding="utf-8") == text, "run python .ci/stubs.py"

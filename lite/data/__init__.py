@@ -14,6 +14,7 @@ Names are loaded on first use, so that importing this package costs next to noth
 """
 
 from importlib import import_module
+from typing import Any
 
 from lite import _lazy_hooks
 from lite._arrays.public import import_on_first_use
@@ -76,13 +77,35 @@ _NAMES = {
         "GAE MultiAgentGAE Retrace TD0Estimator TD1Estimator TDLambdaEstimator VTrace ValueEstimatorBase"
     ),
 }
-__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)
+__all__, _get, __dir__ = import_on_first_use(globals(), _NAMES)
+# What most public scripts call them: TorchRL's names until 0.11.
+_FORMER = {
+    "SyncDataCollector": "Collector",
+    "MultiSyncDataCollector": "MultiSyncCollector",
+    "MultiaSyncDataCollector": "MultiAsyncCollector",
+    "CompositeSpec": "Composite",
+    "LazyStackedCompositeSpec": "StackedComposite",
+    "LazyStackedTensorSpec": "Stacked",
+    "BoundedTensorSpec": "Bounded",
+    "UnboundedContinuousTensorSpec": "UnboundedContinuous",
+    "UnboundedDiscreteTensorSpec": "UnboundedDiscrete",
+    "DiscreteTensorSpec": "Categorical",
+    "MultiDiscreteTensorSpec": "MultiCategorical",
+    "OneHotDiscreteTensorSpec": "OneHot",
+    "MultiOneHotDiscreteTensorSpec": "MultiOneHot",
+    "BinaryDiscreteTensorSpec": "Binary",
+    "NonTensorSpec": "NonTensor",
+}
+
+
+def __getattr__(name: str) -> Any:
+    return _get(_FORMER.get(name, name))
 
 
 # What CatFrames calls by the first name, and Collector by the others.
 _lazy_hooks.register(
     make_window_sampler=lambda: import_module("lite.data.replay.slice_sampler").sampler_of_windows,
-    multi_sync_collector=lambda: __getattr__("MultiSyncCollector"),
-    multi_async_collector=lambda: __getattr__("MultiAsyncCollector"),
-    ray_collector=lambda: __getattr__("RayCollector"),
+    multi_sync_collector=lambda: _get("MultiSyncCollector"),
+    multi_async_collector=lambda: _get("MultiAsyncCollector"),
+    ray_collector=lambda: _get("RayCollector"),
 )
