@@ -1,4 +1,4 @@
-"""Losses and activations as functions, of arrays and of TensorDicts, under the names of torch.nn.functional.
+"""Losses, activations, `one_hot` and `normalize` as functions of arrays and of TensorDicts, named as torch's.
 
 A function of TensorDicts is applied to the arrays under each key and returns a TensorDict; `linear_log_probs`
 is of arrays alone. All run under `grad`, `enable_grad` and `vmap`.
@@ -639,11 +639,59 @@ def _along_dim(input: Any, kind: Any, dim: int | None, dtype: DTypeLike | None) 
     return _of_leaves(lambda x: forward(x.astype(wanted)), "none", input)
 
 
+def one_hot(tensor: Any, num_classes: int = -1) -> Any:
+    """A last dimension of `num_classes` integers: 1 at the number that was there, else 0.
+
+    Args:
+        tensor: array of integers, or a TensorDict of these.
+        num_classes: above the largest number; by default by one. Arrays of `lite.jit` need it.
+
+    Raises:
+        TypeError: numbers that are no integers.
+        ValueError: numbers below 0 or from `num_classes` on.
+
+    Source:
+        torch.nn.functional.one_hot.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn import functional as F
+        >>> F.one_hot(np.array([0, 2]))
+        array([[1, 0, 0],
+               [0, 0, 1]])
+    """
+
+    def of(ids: Array) -> Array:
+        if ids.dtype.kind not in "iu":
+            raise TypeError(f"tensor must be of integers, got {ids.dtype}.")
+        count = num_classes if num_classes != -1 else int(ids.max(initial=-1)) + 1
+        if type(ids) is np.ndarray and not ((ids >= 0) & (ids < count)).all():
+            raise ValueError(f"tensor must lie in 0 to num_classes={count}, got {ids.min()} to {ids.max()}.")
+        return (ids[..., None] == np.arange(count)).astype(np.int64)
+
+    return _of_leaves(of, "none", tensor)
+
+
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+    """Vectors of length 1 along a dimension: each is divided by its norm, or by `eps` if that is greater.
+
+    Source:
+        torch.nn.functional.normalize.
+
+    Example:
+        >>> import numpy as np
+        >>> from lite.nn import functional as F
+        >>> F.normalize(np.array([3.0, 4.0]), dim=0)
+        array([0.6, 0.8])
+    """
+    return _of_leaves(lambda x: x / np.maximum(np.linalg.norm(x, p, dim, keepdims=True), eps), "none", input)
+
+
 __all__ = [
     "binary_cross_entropy", "binary_cross_entropy_with_logits", "cross_entropy", "elu", "gaussian_nll_loss",
     "gelu", "huber_loss", "kl_div", "l1_loss", "leaky_relu", "linear_log_probs", "log_softmax", "mish",
-    "mse_loss", "nll_loss", "poisson_nll_loss", "relu", "sigmoid", "silu", "smooth_l1_loss", "softmax",
-    "softplus", "tanh"
+    "mse_loss", "nll_loss", "normalize", "one_hot", "poisson_nll_loss", "relu", "sigmoid", "silu",
+    "smooth_l1_loss", "softmax", "softplus", "tanh"
 ]  # fmt: skip
 
 
@@ -651,6 +699,6 @@ if not TYPE_CHECKING:  # which would take any name for one that is there
 
     def __getattr__(name: str) -> Any:
         raise AttributeError(
-            f"module 'lite.nn.functional' has no attribute {name!r}: it has losses and activations; all else "
-            "is a layer of lite.nn, or a formula of NumPy's functions"
+            f"module 'lite.nn.functional' has no attribute {name!r}: it has losses, activations and "
+            "one_hot; all else is a layer of lite.nn, or a formula of NumPy's functions"
         )

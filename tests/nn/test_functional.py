@@ -28,7 +28,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
     **dict.fromkeys(
         (
             "relu", "tanh", "sigmoid", "silu", "mish", "leaky_relu", "elu", "softplus", "gelu", "softmax",
-            "log_softmax",
+            "log_softmax", "normalize",
         ),
         (X,),
     ),
@@ -36,7 +36,7 @@ CALLS: dict[str, tuple[Any, ...]] = {
 
 
 def test_every_function_is_called_here() -> None:
-    assert set(CALLS) == set(functional.__all__) - {"linear_log_probs"}  # see layers/test_linear_log_probs.py
+    assert set(CALLS) == set(functional.__all__) - {"linear_log_probs", "one_hot"}  # of integers
 
 
 def number(name: str) -> Any:
@@ -207,6 +207,10 @@ def test_what_does_not_count() -> None:
         (lambda: F.binary_cross_entropy_with_logits(X, Q[0]), ValueError, "target must have the shape"),
         (lambda: F.gaussian_nll_loss(X, Y, -P), ValueError, "var must not be negative, got -"),
         (lambda: F.mse_loss(TensorDict(a=X), TensorDict(b=X)), KeyError, "a"),
+        (lambda: F.one_hot(np.array([0, 3]), 3), ValueError,
+            "tensor must lie in 0 to num_classes=3, got 0 to 3"),
+        (lambda: F.one_hot(np.array([0, -1])), ValueError, "got -1 to 0"),
+        (lambda: F.one_hot(X), TypeError, "tensor must be of integers, got float64"),
     ],
 )  # fmt: skip
 def test_errors(call: Any, error: type[Exception], message: str) -> None:
@@ -226,5 +230,12 @@ def test_it_is_found_as_in_torch() -> None:
 
 
 def test_names_that_are_not_there_say_where_others_are() -> None:
-    name = "one_hot"
-    raises(AttributeError, r"no attribute 'one_hot': .* a formula of NumPy's functions", getattr, F, name)
+    raises(AttributeError, r"no attribute 'pad': .* a formula of NumPy's functions", getattr, F, "pad")
+
+
+def test_one_hot_in_maps_graphs_and_tensordicts() -> None:
+    expected = np.eye(5)[IDS]
+    np.testing.assert_array_equal(vmap(lambda ids: F.one_hot(ids, 5))(IDS), expected)
+    np.testing.assert_array_equal(lite.jit(lambda ids: F.one_hot(ids, 5))(IDS), expected)
+    td = F.one_hot(TensorDict({"n": {"ids": IDS}}, [3, 4]), 5)
+    np.testing.assert_array_equal(td["n", "ids"], expected)

@@ -73,6 +73,9 @@ LAYERS = [
     ("softplus", (X, 2.0, 1.0), {}),
     ("gelu", (X,), {"approximate": "tanh"}),
     *((name, (X, dim), {}) for name in ("softmax", "log_softmax") for dim in (0, -1)),
+    ("normalize", (X,), {}),
+    ("normalize", (X, 1.0, 0), {}),
+    ("normalize", (X, 3.0, -1, 2.0), {}),
 ]
 
 
@@ -99,6 +102,14 @@ def test_losses(case):
 @each_case("case", LAYERS, ids=title)
 def test_activations(case):
     compare(*case)
+
+
+@each_case("options", [{}, {"num_classes": 7}])
+@each_case("ids", [np.array([[0, 4], [2, 2]]), np.array(3)])
+def test_one_hot(ids, options):
+    got, expected = functional.one_hot(ids, **options), reference.one_hot(torch.tensor(ids), **options)
+    assert got.dtype == np.int64
+    np.testing.assert_array_equal(got, expected)
 
 
 def single(value):
