@@ -60,6 +60,7 @@ class PPOLoss(ActorCriticLoss):
         delay_actor: keep a copy of the policy, the proximal one of the ratios.
         max_importance_ratio: a limit of the weight.
         generator: seed or `numpy.random.Generator` for sampled entropies.
+        actor, critic: TorchRL's other names of `actor_network` and `critic_network`.
 
     Raises:
         TypeError: networks are missing, or the policy has no `get_dist`.
@@ -94,7 +95,11 @@ class PPOLoss(ActorCriticLoss):
         delay_actor: bool = False,
         max_importance_ratio: float | None = None,
         generator: Rng = None,
+        actor: Module | None = None,
+        critic: Module | None = None,
     ) -> None:
+        actor_network = actor if actor_network is None else actor_network
+        critic_network = critic if critic_network is None else critic_network
         if actor_network is None or (critic_network is None and critic_coeff):
             raise TypeError("actor_network and, unless critic_coeff is None, critic_network must be given.")
         if advantage_norm is not None and normalize_advantage:
@@ -339,6 +344,10 @@ class ClipPPOLoss(PPOLoss):
             raise AttributeError(f"this loss has {' and '.join(mine)}, which can be set; it has no {name}.")
         super().__setattr__(name, value)
 
+    @property
+    def _clip_bounds(self) -> tuple[Any, Any]:  # under TorchRL's name, as losses derived from this one use it
+        return log_bounds(*map(self._number, self._clips))
+
     def _list_out_keys(self) -> list[NestedKey]:
         first, *others = super()._list_out_keys()
         return [first, "clip_fraction", *others, "ESS", "kl_approx", "max_ratio", "mean_ratio"]
@@ -349,7 +358,7 @@ class ClipPPOLoss(PPOLoss):
         td = self._batch(tensordict)
         advantage, log_weight, dist, kl_approx, log_is_weight = self._log_weight(td)
         behaviour = log_weight if log_is_weight is None else log_weight + log_is_weight
-        clipped = np.clip(log_weight, *log_bounds(*map(self._number, self._clips)))
+        clipped = np.clip(log_weight, *self._clip_bounds)
         fraction = (detached(clipped) != detached(log_weight)).astype(log_weight.dtype).mean()
         if log_is_weight is not None:
             clipped = clipped + log_is_weight

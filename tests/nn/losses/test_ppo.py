@@ -125,6 +125,10 @@ def test_arguments() -> None:
         ClipPPOLoss(gaussian(), critic(), clip_epsilon=(0.1, 0.2), clip_value=True)
     with pytest.raises(RuntimeError, match="has no 'advantage', and the loss no critic"):
         ClipPPOLoss(gaussian())(acted().exclude("advantage"))
+    policy, values = gaussian(), critic()
+    ours, other = ClipPPOLoss(policy, values), ClipPPOLoss(actor=policy, critic=values)
+    assert ours(acted())["loss_critic"] == other(acted())["loss_critic"]
+    np.testing.assert_allclose(ours._clip_bounds, np.log([0.8, 1.2]))
     for wrong in (-0.1, (0.1, -0.1), 1.0, (0.1, 0.2, 0.3)):
         raises(ValueError, "clip_epsilon must", clip_bounds, wrong)
 
