@@ -168,6 +168,11 @@ MODULES = {
     "DistributionalQValueActor, rows": lambda s: distributional(
         s, action_space="one_hot", action_value_key="q"
     ),
+    "Actor, one key": lambda s: s.Actor(s.Linear(3, 2), "observation", ("n", "action")),
+    "ValueOperator, one key": lambda s: s.ValueOperator(s.Linear(3, 1), "observation", "v"),
+    "QValueActor, one key": lambda s: s.QValueActor(
+        s.Linear(3, 2), in_keys="observation", action_space="one_hot"
+    ),
     "TanhModule": lambda s: s.TanhModule(["action"], spec=s.Bounded(-0.5, 2.0, (2,))),
     "TanhModule, clamped": lambda s: s.TanhModule(["action"], ["b"], low=-2.0, high=0.5, clamp=True),
     "TanhModule, nested": lambda s: s.TanhModule(["observation"], [("a", "b")]),

@@ -15,6 +15,7 @@ from lite.nn.policies.safe import (
     SafeSequential,
 )
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.tensordict_modules.module import listed
 from lite.nn.tensordict_modules.probabilistic_sequential import ProbabilisticTensorDictSequential
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
@@ -48,14 +49,14 @@ class Actor(SafeModule):
     def __init__(
         self,
         module: Any,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
+        in_keys: NestedKey | Sequence[NestedKey] | None = None,
+        out_keys: NestedKey | Sequence[NestedKey] | None = None,
         *,
         spec: TensorSpec | None = None,
         **kwargs: Any,
     ) -> None:
-        reads = ["observation"] if in_keys is None else list(in_keys)
-        writes = ["action"] if out_keys is None else list(out_keys)
+        reads = ["observation"] if in_keys is None else listed(in_keys)
+        writes = ["action"] if out_keys is None else listed(out_keys)
         super().__init__(module, reads, writes, spec=_of_action(spec, writes), **kwargs)
 
 
@@ -100,7 +101,7 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
         self,
         module: Any,
         in_keys: NestedKey | Sequence[NestedKey] | Mapping[str, NestedKey],
-        out_keys: Sequence[NestedKey] | None = None,
+        out_keys: NestedKey | Sequence[NestedKey] | None = None,
         *,
         spec: TensorSpec | None = None,
         **kwargs: Any,
@@ -112,9 +113,7 @@ class ProbabilisticActor(SafeProbabilisticTensorDictSequential):
             )
         if out_keys is None and kwargs.get("distribution_class") is not CompositeDistribution:
             out_keys = ["action"]
-        writes = (
-            None if out_keys is None else [out_keys] if isinstance(out_keys, str | tuple) else list(out_keys)
-        )
+        writes = None if out_keys is None else listed(out_keys)
         reads: Any = (
             list(in_keys)
             if isinstance(in_keys, Sequence) and not isinstance(in_keys, str | tuple)

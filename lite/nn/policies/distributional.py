@@ -15,6 +15,7 @@ from lite.nn.layers.activations import LogSoftmax
 from lite.nn.policies.safe import SafeSequential
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.tensordict_modules.module import listed
 from lite.nn.tensordict_modules.q_value import QValueModule, value_network
 from lite.specs.base import TensorSpec
 
@@ -44,8 +45,8 @@ class DistributionalDQNnet(TensorDictModuleBase):
         self, *, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None
     ) -> None:
         super().__init__()
-        self.in_keys = ["action_value"] if in_keys is None else list(in_keys)
-        self.out_keys = ["action_value"] if out_keys is None else list(out_keys)
+        self.in_keys = ["action_value"] if in_keys is None else listed(in_keys)
+        self.out_keys = ["action_value"] if out_keys is None else listed(out_keys)
 
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any) -> Any:

@@ -13,7 +13,7 @@ from lite._arrays.types import Array
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.entry_specs import specs_by_key
-from lite.nn.tensordict_modules.module import read, store
+from lite.nn.tensordict_modules.module import listed, read, store
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
 
@@ -59,8 +59,8 @@ class TanhModule(TensorDictModuleBase):
         clamp: bool = False,
     ) -> None:
         super().__init__()
-        self.in_keys = list(in_keys)
-        self.out_keys = list(in_keys if out_keys is None else out_keys)
+        self.in_keys = listed(in_keys)
+        self.out_keys = listed(in_keys if out_keys is None else out_keys)
         if len(self.in_keys) != len(self.out_keys):
             raise ValueError(f"out_keys must be as many as in_keys={self.in_keys}, got {self.out_keys}.")
         if isinstance(spec, Composite):

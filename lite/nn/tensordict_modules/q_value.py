@@ -14,7 +14,7 @@ from lite._arrays.public import belong_to
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.entry_specs import joined_specs, project_entries, specs_by_key
-from lite.nn.tensordict_modules.module import TensorDictModule
+from lite.nn.tensordict_modules.module import TensorDictModule, listed
 from lite.nn.tensordict_modules.sequential import TensorDictSequential
 from lite.specs.base import TensorSpec
 from lite.specs.composite import Composite
@@ -121,7 +121,7 @@ class QValueModule(TensorDictModuleBase):
         action_space: str | None = None,
         action_value_key: NestedKey | None = None,
         action_mask_key: NestedKey | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
+        out_keys: NestedKey | Sequence[NestedKey] | None = None,
         var_nums: int | Sequence[int] | None = None,
         spec: TensorSpec | None = None,
         safe: bool = False,
@@ -150,7 +150,7 @@ class QValueModule(TensorDictModuleBase):
             out_keys = self._default_out_keys()
         elif self.action_value_key not in out_keys:
             raise RuntimeError(
-                f"out_keys must have {action_value_key!r}, the key of the values, got {out_keys}."
+                f"out_keys must have {self.action_value_key!r}, the key of the values, got {out_keys}."
             )
         self.out_keys = list(out_keys)
         self._spec = specs_by_key(
@@ -269,7 +269,7 @@ class QValueActor(TensorDictSequential):
         self,
         module: Any,
         *,
-        in_keys: Sequence[NestedKey] | None = None,
+        in_keys: NestedKey | Sequence[NestedKey] | None = None,
         spec: TensorSpec | None = None,
         safe: bool = False,
         action_space: str | None = None,
@@ -314,7 +314,7 @@ def value_network(module: Any, in_keys: Sequence[NestedKey] | None, values: Nest
         KeyError: it does not write them.
     """
     if not isinstance(module, TensorDictModuleBase):
-        return TensorDictModule(module, ["observation"] if in_keys is None else list(in_keys), [values])
+        return TensorDictModule(module, ["observation"] if in_keys is None else listed(in_keys), [values])
     if values not in module.out_keys:
         raise KeyError(f"the module must write {values!r}, the action values, got {module.out_keys}.")
     return module
@@ -342,13 +342,13 @@ class ValueOperator(TensorDictModule):
     def __init__(
         self,
         module: Any,
-        in_keys: Sequence[NestedKey] | None = None,
-        out_keys: Sequence[NestedKey] | None = None,
+        in_keys: NestedKey | Sequence[NestedKey] | None = None,
+        out_keys: NestedKey | Sequence[NestedKey] | None = None,
     ) -> None:
-        reads = ["observation"] if in_keys is None else list(in_keys)
+        reads = ["observation"] if in_keys is None else listed(in_keys)
         if out_keys is None:
             out_keys = ["state_action_value" if "action" in reads else "state_value"]
-        super().__init__(module, reads, list(out_keys))
+        super().__init__(module, reads, listed(out_keys))
 
 
 belong_to("lite.nn", QValueActor, QValueModule, ValueOperator)

@@ -26,6 +26,18 @@ def test_actor() -> None:
     assert actor.spec == Composite(action=SPEC)
 
 
+def test_a_string_or_a_tuple_is_one_key() -> None:
+    net, key = nn.Linear(3, 2), ("n", "x")
+    for module in (
+        nn.Actor(net, "observation", key),
+        nn.ValueOperator(net, "observation", key),
+        nn.TanhModule("observation", key),
+        nn.DistributionalDQNnet(in_keys="observation", out_keys=key),
+    ):
+        assert (module.in_keys, module.out_keys) == (["observation"], [key])
+    assert nn.QValueActor(net, in_keys=key, action_space="one_hot").in_keys == [key]
+
+
 def test_samples() -> None:
     td = probabilistic(generator=0)(TensorDict(observation=np.zeros((4000, 2)), batch_size=[4000]))
     np.testing.assert_array_equal(td["action"], 2.0)

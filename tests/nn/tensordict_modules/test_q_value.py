@@ -88,6 +88,8 @@ def test_actors() -> None:
     assert QValueActor(net, action_space="one-hot", action_value_key="q").out_keys[1] == "q"
     with pytest.raises(KeyError, match="the module must write 'action_value', the action values, got"):
         QValueActor(net, action_space="one-hot")
+    with pytest.raises(RuntimeError, match="out_keys must have 'action_value', the key of the values, got"):
+        nn.QValueModule("one_hot", out_keys=["action"])
     with pytest.raises(RuntimeError, match="out_keys must have 'q', the key of the values, got"):
         QValueModule("one-hot", "q", out_keys=["a", "b", "c"])
 
