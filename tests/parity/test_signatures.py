@@ -394,13 +394,13 @@ OF_LITE = {"linear_log_probs"}  # torch has no function that joins a layer with 
 
 @each_case("name", sorted(set(nn.functional.__all__) - OF_LITE))
 def test_functions(name):
-    """What a call says by name in torch, it says here; by place, up to what is deprecated there."""
+    """What a call says by name in torch but `out`, it says here; by place, up to what is deprecated there."""
     try:
         wanted = inspect.signature(getattr(torch.nn.functional, name)).parameters
     except ValueError:  # written in C
         return
     here = inspect.signature(getattr(nn.functional, name)).parameters
-    assert set(wanted) - {"size_average", "reduce", "_stacklevel"} == set(here)
+    assert set(wanted) - {"size_average", "reduce", "_stacklevel", "out"} == set(here)
     for parameter in here.values():
         assert parameter.default == wanted[parameter.name].default, parameter
     by_place = [p.name for p in here.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
