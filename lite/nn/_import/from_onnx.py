@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import DTypeLike
+from numpy.typing import DTypeLike, NDArray
 
 from lite._arrays.dtypes import is_floating
 from lite.nn._export.contract import Contract, Keys, keys_for, read_contract
@@ -31,8 +31,8 @@ def from_onnx(
 
     The graph may come from any exporter; neither the onnx package nor onnxruntime is needed. Nothing in the
     file is run as code. Exporters write equal weights of fresh layers once (zeros of biases, say): these
-    learn as one, after a warning. Some write a matrix that is also an embedding a second time, turned: these
-    learn apart, after a warning.
+    learn as one, after a warning. Some write a matrix twice that is also an embedding, or a layer's that is
+    called twice: these learn apart, after a warning.
 
     Args:
         model: path of the ONNX file, or its bytes.
@@ -90,11 +90,12 @@ def from_onnx(
         raise ValueError(f"checkpoint must be True, False or a number of segments, got {checkpoint!r}.")
     module = graph_module(source, trainable)
     module.checkpoint = checkpoint
-    for table, other in _written_twice(module):
+    if twice := [f"{other} has the numbers of {name}" for name, other in _written_twice(module)]:
         warnings.warn(
-            f"{path or 'the model'}: {other} has the numbers of {table}. If the network has them once (tied "
-            "embeddings), they learn apart here, and torch.onnx.export keeps them one with "
-            "do_constant_folding=False where dynamo=False, else with optimize=False.",
+            f"{path or 'the model'}: {', '.join(twice[:8])}{', ...' * (len(twice) > 8)}. If the network has "
+            "them once (tied embeddings, a layer that is called twice), they learn apart here, and "
+            "torch.onnx.export keeps them one with do_constant_folding=False where dynamo=False, else with "
+            "optimize=False.",
             stacklevel=2,
         )
     contract = None if path is None else read_contract(path)
@@ -110,16 +111,14 @@ def from_onnx(
 
 
 def _written_twice(module: GraphModule) -> list[tuple[str, str]]:
-    """Tables that indices choose from, each with another matrix of its numbers, as it is or turned."""
-    learns = module.weights(module.learning_weights())
-    gathers = (node for node in module._source.graph.nodes if node.op == "Gather")
-    tables = {node.inputs[0]: learns[node.inputs[0]] for node in gathers if node.inputs[0] in learns}
-    return [
-        (table, name)
-        for table, rows in tables.items()
-        for name, array in learns.items()
-        if name != table and rows.ndim == array.ndim == 2
-        for turned in (array, array.T)
-        if turned.shape == rows.shape and np.array_equal(turned[0], rows[0])  # a quick look first
-        if np.ptp(rows) > 0 and np.array_equal(turned, rows)
-    ]
+    """Matrices, each with another one of its numbers, as it is or turned."""
+    found, kept = [], dict[tuple[object, ...], tuple[str, NDArray[np.generic]]]()
+    for name, array in module.weights(module.learning_weights()).items():
+        if array.ndim != 2:
+            continue
+        key = (*sorted(array.shape), array.diagonal()[:64].tobytes())  # these are a turned one's, too
+        first, rows = kept.setdefault(key, (name, array))
+        same = any(x.shape == rows.shape and np.array_equal(x, rows) for x in (array, array.T))
+        if name != first and same and np.ptp(rows) > 0:
+            found.append((first, name))
+    return found

@@ -617,30 +617,45 @@ def _frozen(graph: OperationGraph) -> set[str]:
 def _rotations(graph: OperationGraph) -> set[str]:
     """Weights that make angles of positions, and nothing else: their cosine and sine are taken.
 
-    Angles of an input of floats are features of it, whose weights learn.
+    Angles of an input of floats are features of it, whose weights learn unless they are a geometric series,
+    as those of times are.
     """
     of_floats = {x.name for x in graph.inputs if x.element_type in _FLOATS} - graph.weights.keys()
     readers: dict[str, list[Operation]] = {}
     for node in graph.nodes:
         for name in (reads := reads_of(node) - {""}):
             readers.setdefault(name, []).append(node)
-        if not of_floats.isdisjoint(reads):
+        if node.op != "Shape" and not of_floats.isdisjoint(reads):
             of_floats.update(node.outputs)
     waves = [{x for node in graph.nodes if node.op == op for x in node.inputs} for op in ("Cos", "Sin")]
-    angles = set.intersection(*waves) - of_floats
-    results, found = {x.name for x in graph.outputs}, set[str]()
+    results = {x.name for x in graph.outputs}
 
-    def makes_angles(name: str) -> bool:
-        return name not in results and all(
-            node.op == "Shape"
-            or (node.op in ("Cos", "Sin") and name in angles)
-            or found.issuperset(node.outputs)
-            for node in readers.get(name, ())
-        )
+    def makers(angles: set[str]) -> set[str]:
+        found = set[str]()
 
-    for node in reversed(graph.nodes):
-        found.update(filter(makes_angles, node.outputs))
-    return set(filter(makes_angles, graph.weights.keys() & readers.keys())) if angles else set()
+        def makes_angles(name: str) -> bool:
+            return name not in results and all(
+                node.op == "Shape"
+                or (node.op in ("Cos", "Sin") and name in angles)
+                or found.issuperset(node.outputs)
+                for node in readers.get(name, ())
+            )
+
+        for node in reversed(graph.nodes):
+            found.update(filter(makes_angles, node.outputs))
+        return set(filter(makes_angles, graph.weights.keys() & readers.keys())) if angles else set()
+
+    angles = set.intersection(*waves)
+    of_times = {x for x in makers(angles & of_floats) if _are_rates(graph.weights[x].array())}
+    return makers(angles - of_floats) | of_times
+
+
+def _are_rates(array: NDArray[Any]) -> bool:
+    """Whether these are a geometric series."""
+    if array.size < 4 or not array.min() > 0:
+        return False
+    steps = np.diff(np.log(array.ravel().astype(np.float64)))
+    return bool(np.ptp(steps) < 1e-3 * abs(steps[0]))
 
 
 def _are_waves(array: NDArray[Any]) -> bool:

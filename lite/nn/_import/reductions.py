@@ -109,7 +109,7 @@ def _running(spec: Spec) -> Run:
         (at,) = axes_of(integers(axis), x.ndim)
         if backwards:
             x = np.flip(x, at)
-        out = run_along(x, at, dtype=x.dtype)
+        out = run_along(x, at, dtype=np.int64 if x.dtype == bool else x.dtype)  # as torch.onnx writes masks
         if exclusive:
             edge = np.full_like(np.take(out, [0], at), neutral)
             out = np.concatenate([edge, np.take(out, np.arange(x.shape[at] - 1), at)], at)

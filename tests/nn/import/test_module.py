@@ -86,6 +86,29 @@ def test_a_tied_matrix_that_an_exporter_wrote_twice_is_told() -> None:
         nn.from_onnx(model(table.T))
     nn.from_onnx(model(table.T), trainable=["table"])
     nn.from_onnx(model(table.T * 2))
+    layers = [writer.node("MatMul", "", [f"h{i}", f"w{i}"], [f"h{i + 1}"], {}) for i in range(9)]
+    square = np.arange(9, dtype=np.float32).reshape(3, 3)
+    same = {f"w{i}": square for i in range(9)}
+    with pytest.warns(UserWarning, match=r": w1 has .* of w0, w2 .* of w0, w8 has the numbers of w0\. If"):
+        nn.from_onnx(model_of(layers, {"h0": X}, ["h9"], same))
+    with pytest.warns(UserWarning, match=r"w8 has the numbers of w0, \.\.\.\. If"):
+        nn.from_onnx(
+            model_of(
+                [*layers, writer.node("MatMul", "", ["h9", "w9"], ["y"], {})],
+                {"h0": X},
+                ["y"],
+                same | {"w9": square},
+            )
+        )
+    other = square + np.float32([[0, 1, 0], [0, 0, 0], [0, 0, 0]])  # the same diagonal
+    nn.from_onnx(
+        model_of(
+            layers[:4],
+            {"h0": X},
+            ["h4"],
+            same | {"w0": square, "w1": other, "w2": other.T[:2], "w3": square * 0},
+        )
+    )
 
 
 def test_a_batch_that_a_graph_of_fixed_sizes_folds_is_refused() -> None:
@@ -340,24 +363,37 @@ def test_ones_and_zeros_that_group_normalisations_are_written_with_do_not_learn(
     assert learning == {"scale", "bias", "learnt", "zero"}
 
 
+RATES = 2.0 ** -np.arange(4)
+
+
 @each_case(
-    ("waves", "of", "learns"),
+    ("waves", "of", "rates", "learns"),
     [
-        ({"Cos", "Sin"}, "places", {"w"}),  # torch.onnx's rotary frequencies
-        ({"Cos", "Sin"}, "x", {"w", "rates"}),  # features of an input
-        ({"Sin"}, "places", {"w", "rates"}),  # a layer that is activated so
-        ({"Cos", "Sin", "Exp"}, "places", {"w", "rates"}),
+        ({"Cos", "Sin"}, "places", np.ones(3), {"w"}),  # torch.onnx's rotary frequencies
+        ({"Cos", "Sin"}, "numbers", np.ones(3), {"w"}),  # of as many as the batch has
+        ({"Cos", "Sin"}, "x", np.ones(3), {"w", "rates"}),  # features of an input
+        ({"Cos", "Sin"}, "x", RATES, {"w"}),  # of a time
+        ({"Cos", "Sin"}, "x", RATES[:3], {"w", "rates"}),
+        ({"Cos", "Sin"}, "x", -RATES, {"w", "rates"}),
+        ({"Cos", "Sin"}, "x", RATES + np.array([0, 0, 0.1, 0]), {"w", "rates"}),
+        ({"Sin"}, "x", RATES, {"w", "rates"}),
+        ({"Sin"}, "places", np.ones(3), {"w", "rates"}),  # a layer that is activated so
+        ({"Cos", "Sin", "Exp"}, "places", np.ones(3), {"w", "rates"}),
     ],
 )
-def test_frequencies_of_positions_do_not_learn(waves: set[str], of: str, learns: set[str]) -> None:
+def test_frequencies_of_positions_do_not_learn(
+    waves: set[str], of: str, rates: np.ndarray, learns: set[str]
+) -> None:
     nodes = [
+        writer.node("Shape", "", ["x"], ["shape"], {}),
+        writer.node("Cast", "", ["shape"], ["numbers"], {"to": 1}),
         writer.node("Cast", "", ["ids"], ["places"], {"to": 1}),
         writer.node("Mul", "", [of, "rates"], ["angle"], {}),
         *(writer.node(op, "", ["angle"], [op], {}) for op in sorted(waves)),
         writer.node("Mul", "", ["x", "w"], ["a"], {}),
         writer.node("Sum", "", ["a", *sorted(waves)], ["y"], {}),
     ]
-    numbers = {"rates": np.ones(3, np.float32), "w": np.ones(3, np.float32)}
+    numbers = {"rates": rates.astype(np.float32), "w": np.ones(3, np.float32)}
     net = nn.from_onnx(model_of(nodes, {"x": X, "ids": np.ones((2, 3), np.int64)}, ["y"], numbers))
     assert {name for name, p in net.named_parameters() if p.requires_grad} == learns
 

@@ -1,7 +1,7 @@
 """Operators along axes."""
 
 import numpy as np
-from helpers.onnx_nodes import Case, check_all, numbers
+from helpers.onnx_nodes import Case, check_all, module_of, numbers
 
 CASES = [
     *[
@@ -24,3 +24,11 @@ CASES = [
 
 def test_gradients_maps_and_graphs() -> None:
     check_all(CASES)
+
+
+def test_flags_are_counted() -> None:
+    """torch.onnx.export(dynamo=False) writes so the places of tokens from a mask; onnxruntime refuses it."""
+    flags = np.array([[True, False, True, True]])
+    np.testing.assert_array_equal(
+        module_of(Case("CumSum", [flags, np.array(1)]))(flags, np.array(1)), [[1, 1, 2, 3]], strict=True
+    )
