@@ -145,6 +145,8 @@ class Size(int):
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
+        if type(other) is Size and not int.__mod__(self, other):
+            return int.__floordiv__(self, other)  # how often a dimension has another: a number
         return _sized(int.__floordiv__(self, other), other)
 
     def __neg__(self) -> Any:

@@ -242,9 +242,7 @@ def of_arrays(
 
 def _parameter_names(module: Any, count: int) -> list[str]:
     names: list[str] = []
-    for parameter in inspect.signature(type(module).forward).parameters.values():
-        if parameter.name == "self":
-            continue
+    for parameter in inspect.signature(module.forward).parameters.values():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
             names += [f"{parameter.name}_{i}" for i in range(count - len(names))]
         elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):

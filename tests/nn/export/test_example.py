@@ -21,7 +21,7 @@ def test_names_of_keys() -> None:
 
 def test_arguments() -> None:
     class Net(nn.Module):
-        def forward(self, x: Any, pair: Any, *rest: Any, scale: Any = None, mode: str = "") -> Any:
+        def forward(it, x: Any, pair: Any, *rest: Any, scale: Any = None, mode: str = "") -> Any:
             return {"x": x, "pair": [pair[0], None, pair[1]], "more": {"a": scale, "td": TensorDict(b=x)}}
 
     a, net = numbers(5, 2), Net()

@@ -25,6 +25,8 @@ def test_arithmetic_keeps_the_kind() -> None:
         (math.prod((2, size, 5)), 2110),
     ):
         np.testing.assert_equal((int(made), type(made)), (wanted, Size))
+    made = size * 6 // (size * 2)
+    np.testing.assert_equal((made, type(made)), (3, int))
 
 
 def test_they_are_numbers_to_all_others() -> None:
@@ -35,6 +37,16 @@ def test_they_are_numbers_to_all_others() -> None:
 def test_primes() -> None:
     np.testing.assert_equal(list(itertools.islice(primes(0), 6)), [2, 3, 5, 7, 11, 13])
     np.testing.assert_equal(next(primes(200)), 211)
+
+
+def test_how_often_a_size_has_another_is_a_number() -> None:
+    """As of several cameras' images in one batch, which become features of each row again."""
+
+    def function(x: np.ndarray) -> np.ndarray:
+        rows = x.reshape(x.shape[0] * 2, 3)
+        return rows.reshape(x.shape[0], rows.shape[0] // x.shape[0], 3)
+
+    check_graph(function, numbers(5, 6))
 
 
 def test_numbers_over_a_size_are_computed() -> None:
