@@ -425,7 +425,10 @@ def test_tables_of_waves_places_and_slopes_of_heads_do_not_learn(name: str, cons
     line = np.linspace(-1, 1, 100, dtype=table.dtype)[:, None]
     few = np.zeros_like(line, shape=(100, 2))
     few[[3, 50]] = [[1, 0.5], [-1, 0.2]]  # rows of a vocabulary that nothing else is known of
-    for array, learns in ((table, set()), (noisy, {"w"}), (line, {"w"}), (few, {"w"})):
+    signs, uneven = np.repeat([[1.0, -1.0], [-1.0, 1.0]], 4, 0), np.array([[0, 0, 0.5, 0.5, 0.5, 1, 1]])
+    steps = np.repeat([[0, 0.3, 1]], 2, 0).reshape(1, -1)
+    others = [x.astype(table.dtype) for x in (noisy, line, line.T, few, signs, uneven, steps)]
+    for array, learns in ((table, set()), *((x, {"w"}) for x in others)):
         nodes = [writer.node("Gather", "", ["w", "ids"], ["y"], {})]
         net = nn.from_onnx(model_of(nodes, {"ids": np.zeros(2, np.int64)}, ["y"], {"w": array}))
         assert {key for key, p in net.named_parameters() if p.requires_grad} == learns, name
