@@ -261,7 +261,7 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
     trees = _imported(library)
     tree_leaves = getattr(trees, "tree_util", trees).tree_leaves
 
-    def is_tree(entry: object) -> bool:
+    def is_tree(entry: Any) -> bool:
         """Whether the leaves of an object are arrays, or what stands for them."""
         found = tree_leaves(entry.data) if isinstance(entry, NonTensorData) else []
         return bool(found) and found[0] is not entry.data and None not in map(_shape, found)
