@@ -481,7 +481,8 @@ def _onnx_quantile(
 
 @ONNX.composed(np.median)
 def _onnx_median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
-    return np.quantile(a, 0.5, axis, keepdims=keepdims)
+    middle = [np.quantile(a, 0.5, axis, method=side, keepdims=keepdims) for side in ("lower", "higher")]
+    return np.mean(np.stack(middle), 0)  # of infinities too, between which no quantile is interpolated
 
 
 @ONNX.composed(np.std)
