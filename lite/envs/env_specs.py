@@ -42,7 +42,7 @@ def _alias(name: str) -> Any:
 
 def _keys_of(kind: str, plural: str) -> Any:
     """A property: the cached list of keys of a kind of entries."""
-    return property(lambda env: env._keys(kind), doc=f"The keys of {plural}, those of the root first.")
+    return property(lambda env: env._keys_of(kind), doc=f"The keys of {plural}, those of the root first.")
 
 
 def _key_of(kind: str) -> Any:
@@ -318,13 +318,13 @@ class EnvSpecs(Module):
             found = cache[name] = make()
         return found
 
-    def _keys(self, kind: str) -> list[NestedKey]:
+    def _keys_of(self, kind: str) -> list[NestedKey]:
         return self._cached(
             f"{kind}_keys", lambda: sorted(getattr(self, f"full_{kind}_spec").keys(True, True), key=_by_depth)
         )
 
     def _only(self, kind: str) -> NestedKey:
-        keys = self._keys(kind)
+        keys = self._keys_of(kind)
         if len(keys) != 1:
             raise KeyError(f"{kind}_key needs exactly one {kind} entry, there are {keys}.")
         return keys[0]

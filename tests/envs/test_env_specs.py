@@ -67,6 +67,14 @@ def test_keys_of_levels_go_from_the_root_down():
     assert env.done_keys_groups == [["done", "terminated"], [("agents", "done"), ("agents", "terminated")]]
 
 
+def test_an_environment_may_hold_keys():
+    """As one of JAX holds those of its random numbers."""
+    env = CountingEnv()
+    env._keys = [0, 1]
+    env.reward_spec = Unbounded((1,))
+    assert env.reward_keys == ["reward"]
+
+
 def test_the_batch():
     env = CountingEnv((2, 3))
     assert (env.shape, env.ndim, env.batch_dims, env.numel()) == ((2, 3), 2, 2, 6)
