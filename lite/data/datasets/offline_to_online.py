@@ -19,7 +19,15 @@ from lite.data.replay.tensor_storage import LazyTensorStorage
 
 
 def _in_a_row(items: Any) -> Any:
-    return cat(items, 0) if is_container(items[0]) else np.concatenate(items)
+    if not is_container(items[0]):
+        return np.concatenate(items)
+    try:
+        return cat(items, 0)
+    except KeyError as error:
+        raise KeyError(
+            f"recorded and added elements must have the same entries: {error.args[0]} Leave out others, by "
+            "extend(batch.exclude('collector')) or recorded.append_transform(ExcludeTransform('episode'))."
+        ) from error
 
 
 class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
@@ -27,7 +35,8 @@ class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
 
     It is an ensemble of two buffers whose batches are flat: `"index"` has `"buffer_ids"`, 0 for recorded
     elements. `extend` writes to the other buffer alone; `len` counts the elements of both. All elements are
-    of the recorded data until something was added.
+    of the recorded data until something was added. Both have the same entries: of batches of a collector
+    and of Minari's leave out what the other has not, such as "collector" and "episode".
 
     Args:
         offline_dataset: a buffer of the recorded data, or such as "minari:D4RL/door/human-v2" for a

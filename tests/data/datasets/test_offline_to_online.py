@@ -74,6 +74,13 @@ def test_what_is_saved_leads_on(tmp_path) -> None:
     assert len(third) == before
 
 
+def test_other_entries_are_named() -> None:
+    both = made(new=0, batch_size=8)
+    both.extend(TensorDict(step=np.arange(2), collector=TensorDict(ids=np.arange(2)), batch_size=[2]))
+    with pytest.raises(KeyError, match=r"same entries: .*\['collector'\] are not in all.*exclude"):
+        both.sample()
+
+
 def test_elements_that_are_no_tensordicts() -> None:
     recorded = ReplayBuffer(storage=ListStorage(3), generator=0)
     recorded.extend([1.0] * 3)
