@@ -12,6 +12,7 @@ import numpy as np
 from lite._arrays.types import Size, host_array, is_array
 from lite._files.commit import new_file
 from lite._files.meta import damaged
+from lite._tree.entry_errors import error_path
 from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
@@ -77,7 +78,8 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
         item = member(package, group, key)
         require_new(package, item, seen)
         if isinstance(item, package.Group):
-            value: Any = _read(package, item, batch_size, seen)
+            with error_path(key):
+                value: Any = _read(package, item, batch_size, seen)
         else:
             _check(item, group.file.filename)
             text = item.shape is not None and package.check_string_dtype(item.dtype) is not None
@@ -86,7 +88,8 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
             except UnicodeDecodeError:  # bytes, of which NumPy's S has no other type
                 value = item[()]
             value = value if isinstance(value, str | bytes) else np.asarray(value)
-        out._put(key, out._convert(value))
+        with error_path(key):
+            out._put(key, out._convert(value))
     return out
 
 

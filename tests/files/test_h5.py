@@ -19,6 +19,9 @@ def test_h5(tmp_path, monkeypatch):
     assert td.to_h5(path, compression="gzip") is td
     check(TensorDict.from_h5(path), td.select("a", "e", "n"), order=False)
     assert TensorDict.from_h5(path, batch_size=[3, 2][:1]).batch_size == (3,)
+    TensorDict({"n": {"a": {"one": 3.0}}}).to_h5(tmp_path / "one.h5")
+    with pytest.raises(ValueError, match=r"mismatch at key \('n', 'a', 'one'\), got .*\(3,\) and .*\(\)"):
+        TensorDict.from_h5(tmp_path / "one.h5", batch_size=[3])
     with h5py.File(path) as file:
         assert file["a"].compression == "gzip"
     for bad, error in (
