@@ -26,7 +26,8 @@ _OWN = "ensemble.npz"
 class ReplayBufferEnsemble:
     """Draw batches from several replay buffers, such as recorded frames and those of the running policy.
 
-    `ensemble[i]` is a buffer, to which its data is written; `len` counts buffers.
+    `ensemble[i]` is a buffer, to which its data is written, and, of a row `i` of a batch that all give to,
+    priorities by `ensemble[i].update_tensordict_priority(batch[i])`; `len` counts buffers.
 
     Args:
         *rbs: the buffers.

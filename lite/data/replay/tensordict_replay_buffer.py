@@ -107,12 +107,13 @@ class TensorDictReplayBuffer(ReplayBuffer):
         """Give elements the priorities that a batch has for them; nothing without a prioritized sampler.
 
         Args:
-            data: a batch that was drawn, with its `"index"` and the entry `priority_key`; without the
-                latter, the default priority.
+            data: a batch that was drawn, also a row of an ensemble's, with its `"index"` and the entry
+                `priority_key`; without the latter, the default priority.
         """
         if not hasattr(self._sampler, "alpha"):
             return
-        index = np.asarray(data["index"])
+        index = data["index"]
+        index = np.asarray(index["index"] if is_container(index) else index)
         ndim = self._storage.ndim
         if ndim == 1:
             # Elements of several dimensions have their index at each place.

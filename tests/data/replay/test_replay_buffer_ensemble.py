@@ -36,7 +36,10 @@ def test_a_batch_has_a_row_for_each_buffer() -> None:
     np.testing.assert_array_equal(batch["step"], index["index"] + [[0], [100]])
     assert (info["index"] == index).all()
     weighted = filled(0, 9, TensorDictReplayBuffer, sampler=PrioritizedSampler(20, 1.0, 1.0, generator=0))
-    assert "priority_weight" in ReplayBufferEnsemble(weighted).sample(3)
+    row = ReplayBufferEnsemble(weighted).sample(3)[0]
+    assert "priority_weight" in row
+    weighted.update_tensordict_priority(row.set("td_error", np.full(3, 1e9)))
+    assert set(weighted.sample(50)["step"]) <= set(row["step"])
     assert [len(both), len(both[0]), len(both[-1])] == [2, 10, 5]
     assert [each.shape for each, _ in zip(both, range(3), strict=False)] == [(2, 4)] * 3
     both[1].extend(TensorDict(step=np.arange(3), batch_size=[3]))
