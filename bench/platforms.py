@@ -33,7 +33,7 @@ from typing import Any
 ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
 WANTED = ("3.11", "3.12", "3.13", "3.14", "3.14t")  # a t: without the global interpreter lock
-TOOLS = ("pytest>=9", "hypothesis>=6", "cloudpickle>=3", "setuptools>=77")
+TOOLS = ("pytest>=9", "hypothesis>=6.135", "cloudpickle>=3", "setuptools>=77")
 BACKENDS = ("numba", "numpy", "prebuilt")
 CORE = (
     "tests/test_threads.py",

@@ -215,7 +215,6 @@ def test_batches_drawn_ahead_have_the_size_that_is_asked_for() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes by fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*:DeprecationWarning")
 def test_a_forked_process_draws_ahead_itself() -> None:
     buffer = filled(batch_size=4, prefetch=2)
     buffer.sample()

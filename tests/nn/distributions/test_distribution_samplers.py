@@ -187,7 +187,6 @@ def test_seeds_and_generators() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_a_forked_process_draws_its_own_numbers() -> None:
     dist = d.Uniform(0.0, 1.0)
     dist.sample()

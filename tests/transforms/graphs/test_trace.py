@@ -126,7 +126,6 @@ def test_means_over_the_batch() -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
 def test_cycles_are_collected_again_when_no_thread_traces() -> None:
     begun, may_end = threading.Event(), threading.Event()
 
