@@ -32,7 +32,8 @@ def test_there_and_back() -> None:
 
 def test_onnxruntime_reads_it_and_the_other_way_round(tmp_path: Path) -> None:
     (tmp_path / "ours").write_bytes(adapter_bytes(ARRAYS))
-    parameters = ort.AdapterFormat.read_adapter(str(tmp_path / "ours")).get_parameters()
+    ours = ort.AdapterFormat.read_adapter(str(tmp_path / "ours"))  # owns the memory up to onnxruntime 1.26
+    parameters = ours.get_parameters()
     assert parameters.keys() == ARRAYS.keys()
     for name, value in parameters.items():
         np.testing.assert_array_equal(value.numpy(), ARRAYS[name])
