@@ -154,7 +154,7 @@ def _row(given: Any) -> _Row:
         ):
             plain = file.replace(".", "").replace("-", "").replace("_", "")
             if not (plain.isalnum() and plain.isascii()) or file.startswith("."):
-                raise Refused(f"manifest.json names what is no file of its folder: {file[:64]!r}")
+                raise Refused(f"manifest.json names a file that is not in its folder: {file[:64]!r}")
             return _Row(level, target, file, size)
     raise Refused(f"manifest.json does not say level, target, file and size: {str(given)[:64]}")
 

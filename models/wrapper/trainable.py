@@ -171,8 +171,8 @@ class TrainablePolicy(DistributionMethods):
         options = self._wrappers[1].options
         if inputs.assistant_mask is None:
             raise ValueError(
-                "assistant_only needs the assistant mask, and nobody can tell what assistants said: in "
-                f"{options.input_mode} mode it is read at {(options.masks_key, 'all_assistant_mask')!r}"
+                "assistant_only needs the assistant mask, which is missing: "
+                f"{options.input_mode} mode reads it at {(options.masks_key, 'all_assistant_mask')!r}"
             )
         found: NDArray[np.bool_] = inputs.assistant_mask
         return found

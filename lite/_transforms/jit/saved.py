@@ -39,8 +39,8 @@ _VERSION, _WITH_STATE = 1, 2
 _MOST, _SIZES = 1 << 24, 1 << 28  # bytes of a contract, elements of an array of the state
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
 _DYNAMIC = (
-    "A size of the batch may change where it was not 0 or 1 in the example, and another than that of other "
-    "arguments, or where dynamic_axes of lite.jit names it"
+    "A size may change if dynamic_axes of lite.jit names it, or if the example had more than 1, and no other "
+    "argument had it"
 )
 
 
@@ -348,7 +348,7 @@ def load_step(
             raise ValueError(f"{beside} is no contract of a step with this state: {error!r}.") from None
         count += len(held.names)
     if len(program.arguments) != count or (held is not None and program.structure[2:] != (held.given,)):
-        raise ValueError(f"{beside} is no contract of a step: its arguments or results are not as many.")
+        raise ValueError(f"{beside} is no contract of a step: it has other numbers of arguments.")
     first = 0 if held is None else held.donated
     try:
         runner = Runner(program, pairs, places, options, (content, *layout), first)

@@ -73,7 +73,7 @@ def _check_response(row: Any, args: argparse.Namespace) -> None:
     elif isinstance(given.get("text"), str) and response is None:
         for flag in ("completion_only_loss", "assistant_only_loss"):
             if getattr(args, flag):
-                raise ValueError(f"--{flag.replace('_', '-')}: in a 'text' nobody can tell a response")
+                raise ValueError(f"--{flag.replace('_', '-')}: in a 'text' no response is told apart")
     elif not isinstance(prompt, str) or not isinstance(response, str):
         raise ValueError("expected an object with 'prompt' and 'response' (texts), 'messages', or 'text'")
 

@@ -58,13 +58,13 @@ class ArrowFiles:
                 continue
             episode = os.path.join(self.path, name)
             if os.path.islink(episode) or not os.path.isdir(episode):
-                raise ValueError(f"refusing to follow {episode}: it is no folder of its own.")
+                raise ValueError(f"refusing to follow {episode}: it is a link, or no folder.")
             files = [file for file in os.listdir(episode) if file.endswith(f".{self._kind}")]
             if len(files) != 1:
                 raise ValueError(f"{episode} has {len(files)} files of an episode, expected 1.")
             path = os.path.join(episode, files[0])
             if os.path.islink(path) or not os.path.isfile(path):
-                raise ValueError(f"refusing to follow {path}: it is no file of its own.")
+                raise ValueError(f"refusing to follow {path}: it is a link, or no file.")
             yield int(name), path
 
     def read(self, number: int) -> dict[str, list[tuple[Path, Any]]]:

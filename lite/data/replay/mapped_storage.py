@@ -183,7 +183,7 @@ class LazyMemmapStorage(LazyTensorStorage):
         objects = [key for key, value in like.items(True) if is_non_tensor(value)]
         if objects:
             raise TypeError(
-                f"mapped files hold numbers alone, and {', '.join(map(repr, objects))} are objects: "
+                f"mapped files hold numbers alone; at {', '.join(map(repr, objects))} are objects: "
                 "exclude them, store dates as dates.astype(np.int64), or use LazyTensorStorage."
             )
         inner = math.prod(like.shape[1 : self.ndim])

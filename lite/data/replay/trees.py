@@ -162,7 +162,7 @@ def load_leaves(folder: Path, leaves: Any) -> TensorDict:
         if not isinstance(about, dict) or not all(
             key and not set(key) & {"/", "\\", "\0", ":"} for key in keys
         ):
-            raise ValueError(f"{folder} is damaged or foreign: {name!r} is no place of an array.")
+            raise ValueError(f"{folder} is damaged or foreign: {name!r} cannot be the name of an array.")
         file = folder.joinpath(*keys[:-1], f"{keys[-1]}.memmap")
         if any(
             parent.is_symlink() for parent in file.parents if parent != folder and folder in parent.parents

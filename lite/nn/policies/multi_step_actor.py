@@ -104,7 +104,7 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         for action_key, kept_key in zip(self.action_keys, self._kept, strict=True):
             plan = tensordict.get(kept_key, None)
             if plan is None:
-                raise RuntimeError(f"there is no plan {kept_key!r} yet, and not all episodes begin here.")
+                raise RuntimeError(self._no_plan(kept_key))
             holder = tensordict if isinstance(kept_key, str) else tensordict.get(kept_key[:-1])
             tensordict.set(action_key, self._action(plan, holder.ndim, taken))
         return tensordict
@@ -128,6 +128,9 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         tensordict.set(self.counter_key, count + count.dtype.type(1))
         return count
 
+    def _no_plan(self, key: NestedKey) -> str:
+        return f"there is no plan {key!r}; {self.init_key!r} must be True for all where it is missing."
+
     def _call_actor(self, tensordict: Any, wanted: Array) -> None:
         found = self.actor(tensordict[wanted])
         for chunk_key, kept_key in zip(self.chunk_keys, self._kept, strict=True):
@@ -135,7 +138,7 @@ class MultiStepActorWrapper(TensorDictModuleBase):
             kept = tensordict.get(kept_key, None)
             if kept is None:
                 if not wanted.all():
-                    raise RuntimeError(f"there is no plan {kept_key!r} yet, and not all episodes begin here.")
+                    raise RuntimeError(self._no_plan(kept_key))
                 fresh = fresh.reshape(*wanted.shape, *fresh.shape[1:])
             else:
                 rows, fresh = fresh, kept.copy()

@@ -92,7 +92,7 @@ def test_batches_of_any_shape_and_none() -> None:
         TypeError, match=r"takes \['assistant_only', 'kept_ids', 'temperature'\], got \['seed'\]"
     ):
         policy(td, seed=3)
-    raises(ValueError, "nobody can tell", lambda: policy(td, assistant_only=True))
+    raises(ValueError, "which is missing: tokens mode", lambda: policy(td, assistant_only=True))
 
 
 def test_temperatures_are_those_of_scoring() -> None:
