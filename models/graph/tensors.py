@@ -11,40 +11,30 @@ import numpy as np
 
 from lite._arrays.dtypes import as_dtype
 from lite._files.onnx.batch_axes import batch_axes as axes_of
+from lite._files.onnx.writer import ELEMENT_TYPES as NUMBERS
 from lite.models.graph.session import NodeArg, SessionLike
 
 Dim = int | str | None
 
 
 class ElementType(NamedTuple):
-    """A type of numbers: its name in NumPy, its number in ONNX, and the bytes of one element."""
+    """A type of numbers, by its name in NumPy, which itself has no bfloat16."""
 
     name: str
-    number: int
-    size: int
+
+    @property
+    def size(self) -> int:
+        """The bytes of one element."""
+        return 2 if self.name == "bfloat16" else np.dtype(self.name).itemsize
 
     @property
     def bound(self) -> Any:
         """The type argument of onnxruntime for bound memory: a NumPy type, or ONNX's number."""
-        return self.number if self.name == "bfloat16" else np.dtype(self.name).type
+        return NUMBERS[self.name] if self.name == "bfloat16" else np.dtype(self.name).type
 
 
-# By onnxruntime's names. NumPy itself has no bfloat16.
-ELEMENT_TYPES = {
-    "tensor(float)": ElementType("float32", 1, 4),
-    "tensor(double)": ElementType("float64", 11, 8),
-    "tensor(float16)": ElementType("float16", 10, 2),
-    "tensor(bfloat16)": ElementType("bfloat16", 16, 2),
-    "tensor(int64)": ElementType("int64", 7, 8),
-    "tensor(int32)": ElementType("int32", 6, 4),
-    "tensor(int16)": ElementType("int16", 5, 2),
-    "tensor(int8)": ElementType("int8", 3, 1),
-    "tensor(uint64)": ElementType("uint64", 13, 8),
-    "tensor(uint32)": ElementType("uint32", 12, 4),
-    "tensor(uint16)": ElementType("uint16", 4, 2),
-    "tensor(uint8)": ElementType("uint8", 2, 1),
-    "tensor(bool)": ElementType("bool", 9, 1),
-}
+_CALLED = {"float32": "float", "float64": "double"}
+ELEMENT_TYPES = {f"tensor({_CALLED.get(name, name)})": ElementType(name) for name in NUMBERS}  # onnxruntime's
 
 
 @dataclass(frozen=True)

@@ -134,7 +134,6 @@ class ReplayBuffer:
         self._dim_extend = self._storage.ndim - 1 if dim_extend is None else dim_extend
         self._collate_fn = collate_fn if collate_fn is not None else _default_collate(self._storage)
         self._rng = np.random.default_rng(generator)
-        self._seeded = generator is not None
         self._give_generator()
         self._prefetch = prefetch or 0
         self._drawn_ahead: deque[tuple[int, Future[Any]]] = deque()  # with the batch sizes
@@ -612,7 +611,7 @@ class ReplayBuffer:
         """Draw with a seed or a generator from now on."""
         if self._sampler._rng is self._rng:
             self._sampler._rng = None
-        self._rng, self._seeded = np.random.default_rng(generator), generator is not None
+        self._rng = np.random.default_rng(generator)
         self._give_generator()
 
     # -- saving -----------------------------------------------------------------------------------
