@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 from helpers.counting_env import CountingEnv
 from helpers.nn.transitions import critic, gaussian, q_network
@@ -42,6 +43,22 @@ GIVEN: dict[Any, dict[str, Any]] = {
     losses.IQLLoss: {"actor_network": gaussian(), "qvalue_network": q_network(), "value_network": critic()},
 }
 OTHERS = {"spec", "centralized", "create_env_fn", "value_network", "gamma", "lmbda", "target_entropy"}
+REPRS: list[tuple[Any, str]] = [
+    (
+        data.PrioritizedSliceSampler(10, 0.7, 0.9, slice_len=3),
+        "span=(False, False), alpha=0.7, beta=0.9, eps=1e-08)",
+    ),
+    (envs.GymWrapper(gymnasium.make("CartPole-v1")), "CartPoleEnv<CartPole-v1>>>>>, batch_size=())"),
+    (
+        envs.TensorDictPrimer(a=data.Unbounded((1,)), default_value=1.0),
+        "default_value={('a',): 1.0}, random=False)",
+    ),
+]
+
+
+def test_what_objects_show() -> None:
+    for made, end in REPRS:
+        assert end in repr(made)
 
 
 def test_arguments_are_attributes() -> None:

@@ -69,6 +69,10 @@ def test_like(tmp_path):
     like = MemoryMappedTensor.full_like(np.zeros((2, 3), np.int8), 9, filename=tmp_path / "x")
     np.testing.assert_array_equal(like, np.full((2, 3), 9, np.int8), strict=True)
     assert np.fromfile(like.filename, np.int8).tolist() == [9] * 6
+    for name, wanted in (("empty", None), ("zeros", 0), ("ones", 1)):
+        made = getattr(MemoryMappedTensor, f"{name}_like")(like, filename=tmp_path / name)
+        assert (made.shape, made.dtype, os.path.basename(made.filename)) == ((2, 3), np.int8, name)
+        assert wanted is None or (made == wanted).all()
 
 
 def test_nothing_is_no_file(tmp_path):

@@ -100,6 +100,19 @@ def test_names_are_where_tensordict_has_them(tmp_path):
         meta.write_text(kept)
 
 
+def test_a_stack_of_objects_in_folders(tmp_path: Path) -> None:
+    """As tensordict writes objects that are no JSON."""
+    TensorDict({"s": [["x", "y", "z"], ["u", "v", "w"]]}, [2, 3]).memmap(tmp_path)
+    meta = json.loads((tmp_path / "s" / "meta.json").read_text())
+    rows = np.array(meta.pop("data")).T.tolist()
+    for i, row in enumerate(rows):
+        (tmp_path / "s" / f"{i}").mkdir()
+        (tmp_path / "s" / f"{i}" / "meta.json").write_text(json.dumps({**meta, "data": row}))
+    (tmp_path / "s" / "meta.json").write_text(json.dumps({**meta, "stack_dim": 1}))
+    out = TensorDict.load_memmap(tmp_path)
+    assert out["s"] == [["x", "y", "z"], ["u", "v", "w"]]
+
+
 def test_a_stack_is_loaded_in_its_place(tmp_path: Path) -> None:
     def stack(parts: np.ndarray, dim: int) -> LazyStackedTensorDict:
         return LazyStackedTensorDict(*[TensorDict(a=part, batch_size=[2]) for part in parts], stack_dim=dim)

@@ -55,6 +55,17 @@ def test_shared_arrays_take_no_mapped_values() -> None:
         np.testing.assert_array_equal(shared, 0)
 
 
+def test_shared_arrays_take_what_is_not_mapped() -> None:
+    def written(v: Any, s: Any) -> Any:
+        s[1] = 7.0
+        return v * s.dot(np.ones(2)) + s.take(1) + sum(v.flat)
+
+    shared = np.arange(2.0)
+    out = vmap(written, (0, None))(rows(), shared)
+    np.testing.assert_allclose(out, rows() * 7 + 7 + rows().sum(-1, keepdims=True))
+    np.testing.assert_array_equal(shared, [0, 7])
+
+
 def test_methods_of_shared_arrays_take_mapped_indices() -> None:
     table = np.arange(12.0).reshape(3, 4)
     for options in ({}, {"axis": 1}, {"axis": 0, "mode": "wrap"}):
