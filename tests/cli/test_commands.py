@@ -6,7 +6,9 @@ import re
 import shlex
 
 import pytest
+from helpers.cases import raises
 
+from lite.cli import commands
 from lite.cli.commands import COMMANDS, build_parser
 
 
@@ -52,6 +54,20 @@ def test_defaults() -> None:
         shared = {"seed": 0, "device": "cpu"}
         assert {k: v for k, v in found.items() if k not in shared} == DEFAULTS.get(command, {}), command
         assert {k: v for k, v in found.items() if k in shared}.items() <= shared.items(), command
+
+
+def test_bounds_of_numbers() -> None:
+    for kind, taken, refused in (
+        (commands._positive, ["1"], ["0", "-1"]),
+        (commands._kept, ["-1", "1"], ["0", "-2"]),
+        (commands._not_negative, ["0"], ["-1"]),
+        (commands._amount, ["0", "1e300"], ["-1e-9", "inf", "nan"]),
+        (commands._rate, ["0", "0.999"], ["1", "-1e-9"]),
+        (commands._share, ["1", "1e-9"], ["0", "1.001"]),
+    ):
+        assert [kind(text) for text in taken] == [float(text) for text in taken]
+        for text in refused:
+            raises(argparse.ArgumentTypeError, f"got {text}", kind, text)
 
 
 def test_every_example_is_a_command_line() -> None:

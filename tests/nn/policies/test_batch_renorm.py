@@ -35,6 +35,17 @@ def test_later_ones_by_running_averages_within_limits() -> None:
     np.testing.assert_allclose(layer(other), 1.5 * normal + 0.5, rtol=1e-4, atol=1e-4)
 
 
+def test_half_way_between_them_and_along_a_length() -> None:
+    layer = nn.BatchRenorm1d(2, warmup_steps=4, smooth=True, max_r=100, max_d=100)
+    layer(X[:4].reshape(2, 2, 2))
+    mean, std = layer.running_mean[:, None].copy(), np.sqrt(layer.running_var + 1e-5)[:, None]
+    rows = X.reshape(2, 2, 3)
+    own_mean, own_std = rows.mean((0, 2))[:, None], rows.std((0, 2))[:, None]
+    r, d = 1 + (own_std / std - 1) / 4, (own_mean - mean) / std / 4
+    np.testing.assert_allclose(layer(rows), (rows - own_mean) / own_std * r + d, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(layer.running_mean[:, None], mean * 0.99 + own_mean * 0.01, rtol=1e-5)
+
+
 def test_evaluation_and_its_graph(tmp_path: Path) -> None:
     layer = nn.BatchRenorm1d(2, momentum=0.5)
     layer(X)

@@ -59,6 +59,15 @@ def test_ends() -> None:
     raises(RuntimeError, r"dims must be negative, got \(0,\)", nn.SqueezeLayer, (0,))
 
 
+def test_one_image_and_no_bias_at_the_end() -> None:
+    net = nn.ConvNet(in_features=1, num_cells=[2, 3, 4], kernel_sizes=3, bias_last_layer=False)
+    biases = [layer.bias is not None for layer in net.modules() if isinstance(layer, nn.Conv2d)]
+    assert biases == [True, True, False]
+    images = np.arange(98, dtype=np.float32).reshape(2, 1, 7, 7) / 98
+    np.testing.assert_allclose(net(images[0]), net(images)[0], rtol=1e-5, atol=1e-7)
+    assert nn.SqueezeLayer()(np.ones(1)).shape == ()
+
+
 def test_the_network_for_atari() -> None:
     net = nn.ConvNet.default_atari_dqn(6)
     assert net(np.zeros((2, 4, 84, 84), np.float32)).shape == (2, 6)

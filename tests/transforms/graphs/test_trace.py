@@ -65,6 +65,7 @@ def test_what_hangs_on_a_size_is_refused() -> None:
         lambda x: x / np.prod(x.shape),
         lambda x: x * TABLE[: x.shape[0]].sum(),  # whole in the traces for large sizes
         lambda x: x * TABLE[-x.shape[0] :][0],
+        lambda x: x[2] * TABLE[: x.shape[0]].sum(),  # fails where there are two rows
         lambda x: sum(x + i for i, _ in zip(range(x.shape[0]), "abcdef", strict=False)),
         lambda x: x * (np.arange(10) < x.shape[0]).sum(),
     ]:
