@@ -207,6 +207,9 @@ def test_stacks_along_other_dimensions() -> None:
         (2, -1),
     )
     raises(IndexError, "before that of the stack", spec.__getitem__, (None, 1))
+    assert spec.expand(5, *spec.shape).shape == (5, 2, 2, -1)
+    alone = Stacked(Unbounded((2, 3)), dim=1)
+    assert (alone.shape, alone.dtype) == ((2, 1, 3), np.dtype(np.float32))
     spec = np.stack([Categorical(2, (5,)), Categorical(3, (5,))], 1)  # one array, as the shapes are equal
     assert (spec.rand().shape, spec.is_in(spec.one()), spec.is_in(spec.one() * 2)) == ((5, 2), True, False)
     assert spec.is_in(np.stack([np.ones(5, int), np.full(5, 2)], 1))

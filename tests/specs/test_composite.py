@@ -230,6 +230,15 @@ def test_a_stack_has_what_all_parts_have() -> None:
     assert around.is_in(pickle.loads(pickle.dumps(around)).rand())
 
 
+def test_values_of_stacks_along_other_dimensions() -> None:
+    parts = [Composite({key: Unbounded((3,))}, shape=(3,)) for key in "ab"]
+    spec = np.stack(parts, 1)
+    value = spec.rand((5,))
+    assert (value.batch_size, value.stack_dim, spec.is_in(value)) == ((5, 3, 2), 2, True)
+    alone = type(spec)(parts[0], dim=1)
+    assert (alone.shape, alone.rand().batch_size) == ((3, 1), (3, 1))
+
+
 def test_what_is_set_in_a_stack_goes_to_its_parts() -> None:
     parts = [Composite(a=Bounded(-1, 1, (n,)), n=Composite(b=Unbounded(n))) for n in (1, 2)]
     spec = np.stack(parts)

@@ -159,6 +159,27 @@ def test_a_selector_of_the_users_own():
     for rewards in ((0,), (2, 2), (3, 3)):
         assert bounded.inv(episode("a", *rewards)) is None
     assert bounded.get_stats()["dropped_groups"] == 1
+    for bounds in ((4.0, 5.0), (5.0, 9.0)):  # their mean is a bound
+        at_bound = MCAdvantage(2, candidate_selector=selector, keep_return_bounds=bounds, **options)
+        for rewards in ((0,), (2, 2), (3, 3)):
+            assert at_bound.inv(episode("a", *rewards)) is None
+
+
+def test_groups_that_more_candidates_rescued():
+    """Those whose first candidates, as many as are chosen, would not have been within the bounds."""
+
+    class Last(MCAdvantageSelector):
+        def select(self, candidates, *, group_size, keep_return_bounds=None):
+            return range(len(candidates))[-group_size:]
+
+    options = {"candidate_group_size": 3, "candidate_selection_min_size": 3, "trajectory_return": "sum"}
+    for returns, bounds, rescued in (
+        ((0, 1, 2), (0.5, 2.0), 1), ((2, 1, 0), (0.0, 1.5), 1), ((0, 1, 2), (0.0, 2.0), 0),
+        ((0, 1, 8), (0.6, 9.0), 1),
+    ):  # fmt: skip
+        transform = MCAdvantage(2, candidate_selector=Last(), keep_return_bounds=bounds, **options)
+        assert [transform.inv(episode("a", value)) is None for value in returns] == [True, True, False]
+        assert transform.get_stats()["rescued_groups"] == rescued
 
 
 def test_episodes_that_wait_are_copies():
