@@ -3,7 +3,7 @@ import pytest
 from gymnasium import spaces
 
 from lite.data import Binary, Bounded, Categorical, Unbounded
-from lite.envs.spaces import Layout
+from lite.envs.spaces import Encoding, Layout
 
 MANY = spaces.Dict(
     {
@@ -50,6 +50,12 @@ def test_values_go_there_and_back():
     back = layout.value(arrays)
     assert MANY.contains(back)
     np.testing.assert_equal(back, dict(value))
+    for kinds in ([2, 5], [3, 3]):  # one-hot, of classes that do not start at 0
+        (leaf,) = Layout(spaces.MultiDiscrete(kinds, start=[1, 2]), "x").leaves
+        encoding = Encoding(leaf, ("x",), False)
+        entry = encoding.entry(np.array([2, 3]))
+        assert np.flatnonzero(entry).tolist() == [1, kinds[0] + 1]
+        assert encoding.value(entry).tolist() == [2, 3]
 
 
 def test_other_spaces_are_refused():

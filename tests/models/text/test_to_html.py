@@ -9,7 +9,7 @@ import numpy as np
 
 from lite import lazy_stack
 from lite.models import History, LogProbs, Sampling, Tokens
-from lite.models.text.to_html import SHADES, chips, shade, shade_names
+from lite.models.text.to_html import SHADES, chips, named, shade, shade_names
 
 
 class _Seen(HTMLParser):
@@ -67,6 +67,8 @@ def test_hovering_tells_the_alternatives() -> None:
     ]
     (title,) = _Seen(chips(["a"], None, None, [[("<b>", -1e-9)]])).titles  # rounding leaves less than nothing
     assert title == 'token 0\n100.00% "<b>"\n0.00% all tokens that are not listed'
+    (title,) = _Seen(chips(["a"], [1e-3], None, named([[0, -1]], [[1e-3, 0.0]]))).titles  # rounded above 0
+    assert "probability 100.00%, all other tokens 0.00%\n100.00% id 0\n0.00% all" in title
 
 
 def test_what_is_known_of_draws() -> None:

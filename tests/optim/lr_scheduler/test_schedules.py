@@ -64,6 +64,13 @@ def test_steps_of_an_optimiser_follow_the_function(make):
         schedule.step()
 
 
+def test_a_cosine_that_goes_on_asks_for_the_rate_of_its_step():
+    optimizer, by_step = sgd(), optim.CosineAnnealingLR(0.1, 5, eta_min=0.01)
+    optimizer.param_groups[0]["initial_lr"] = 0.1
+    schedule = optim.CosineAnnealingLR(optimizer, 5, eta_min=0.01, last_epoch=6)
+    np.testing.assert_allclose(schedule.get_lr(), [by_step(7)], rtol=1e-12)
+
+
 def test_a_sequence_in_a_sequence():
     def make(given):
         inner = [optim.ConstantLR(given, 0.5, total_iters=2), optim.LinearLR(given, 0.2, total_iters=4)]
