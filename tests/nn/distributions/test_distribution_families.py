@@ -197,6 +197,21 @@ def test_parameters_are_broadcast_and_numbers_follow_arrays() -> None:
     assert d.Normal(np.zeros(2, int), np.ones(2, int)).log_prob(np.zeros(2)).shape == (2,)
 
 
+def test_parameters_are_checked_unless_that_is_left_out() -> None:
+    wrong: list[tuple[Any, dict[str, Any]]] = [
+        (d.Dirichlet, {"concentration": [-1.0, 1.0]}), (d.Chi2, {"df": -1.0}), (d.Poisson, {"rate": -1.0}),
+        (d.MultivariateNormal, {"loc": np.zeros(2), "covariance_matrix": [[1.0, 2.0], [0.0, 1.0]]}),
+        (d.Uniform, {"low": 1.0, "high": 0.0}), (d.Bernoulli, {"probs": 2.0}), (d.Geometric, {"probs": 2.0}),
+        (d.Binomial, {"total_count": -1, "probs": 0.5}), (d.Binomial, {"total_count": 1, "probs": 2.0}),
+        (d.Multinomial, {"total_count": -1, "probs": [0.5, 0.5]}),
+        (d.NegativeBinomial, {"total_count": -1.0, "probs": 0.5}),
+    ]  # fmt: skip
+    for kind, parameters in wrong:
+        for options in ({}, {"validate_args": True}):
+            raises(ValueError, "", lambda: kind(**parameters, **options))  # noqa: B023
+        assert isinstance(kind(**parameters, validate_args=False), kind)
+
+
 def test_errors_say_what_was_given() -> None:
     raises(ValueError, r"scale must be positive, got -2", d.Normal, np.zeros(2), np.array([1.0, -2.0]))
     assert d.Normal(np.zeros(2), -1.0, validate_args=False).scale.min() == -1
