@@ -46,8 +46,6 @@ def check_env_specs(
     """
     if not hasattr(env, "fake_tensordict"):
         raise TypeError(f"env must be an EnvBase, got {type(env).__name__}: see GymWrapper(env).")
-    if return_contiguous is None:
-        return_contiguous = not env._has_dynamic_specs
     if break_when_any_done == "both":
         for stop in (True, False):
             check_env_specs(env, return_contiguous, check_dtype, seed, tensordict, stop)
