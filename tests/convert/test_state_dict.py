@@ -41,6 +41,9 @@ def test_plain_and_legacy_dicts():
     np.testing.assert_array_equal(td["n", "b"], np.zeros((2, 3)))
     td.load_state_dict({"a": np.ones(2), "n.b": np.ones((2, 3))}, from_flatten=True)
     np.testing.assert_array_equal(td["n", "b"], np.ones((2, 3)))
+    of_root_alone = OrderedDict({"a": np.ones(2), "n.b": np.full((2, 3), 4)})
+    of_root_alone._metadata = {"": {"batch_size": (2,), "device": None}}
+    np.testing.assert_array_equal(td.load_state_dict(of_root_alone)["n", "b"], np.full((2, 3), 4))
 
 
 def test_strict():

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers.cases import each_case
-from helpers.onnx_nodes import model_of
+from helpers.cases import each_case, raises
+from helpers.onnx_nodes import Case, graph_of, model_of
 
 from lite import nn
 from lite._files.onnx import writer
@@ -54,6 +54,36 @@ def test_attributes_of_another_type_are_refused_when_a_graph_is_read(op, attribu
     x = np.zeros((1, 2, 3), np.float32)
     with pytest.raises(ValueError, match=f"{op} 'here': {message}"):
         nn.from_onnx(model_of([node], {"x": x, "w": x}, ["y"], opset=9))
+
+
+SKIP, ONE, BITS = "SkipLayerNormalization", {"num_heads": 1}, {"N": 1, "K": 1, "bits": 3, "block_size": 16}
+LACKING: list[tuple[str, dict[str, Any], str, int, str]] = [
+    ("Attention", {**ONE, "do_rotary": 1}, "com.microsoft", 1, "do_rotary"),
+    ("Attention", {**ONE, "past_present_share_buffer": 1}, "com.microsoft", 1, "past_present_share_buffer"),
+    ("MultiHeadAttention", ONE, "com.microsoft", 4, "scores as an output"),
+    ("GroupQueryAttention", {**ONE, "kv_num_heads": 1, "smooth_softmax": 1}, "com.microsoft", 1, "a sink"),
+    ("GroupQueryAttention", {**ONE, "kv_num_heads": 1, "k_quant_type": "A", "kv_cache_bit_width": 3},
+     "com.microsoft", 1, "a cache of 3 bits"),
+    ("GroupQueryAttention", {**ONE, "kv_num_heads": 1, "v_quant_type": "A"}, "com.microsoft", 1, "0 bits"),
+    (SKIP, {}, "com.microsoft", 2, "mean and deviation"), (SKIP, {}, "com.microsoft", 3, "mean and dev"),
+    ("MatMulNBits", BITS, "com.microsoft", 1, "3 bits"),
+    ("QLinearAveragePool", {"kernel_shape": [1, 1], "channels_last": 1}, "com.microsoft", 1, "channels_last"),
+    ("RNN", {"hidden_size": 1, "direction": "sideways"}, "", 1, "direction 'sideways'"),
+    ("Pad", {"mode": "mirror"}, "", 1, "mode 'mirror'"),
+    ("Resize", {"mode": "spline"}, "", 1, "mode 'spline'"),
+    ("ReverseSequence", {"batch_axis": 2}, "", 1, "axes other than the first two"),
+    ("LinearRegressor", {"coefficients": [1.0], "post_transform": "PROBIT"}, "ai.onnx.ml", 1, "'PROBIT'"),
+    ("Normalizer", {"norm": "L7"}, "ai.onnx.ml", 1, "norm='L7'"),
+    ("Imputer", {}, "ai.onnx.ml", 1, "without values"),
+    ("OneHotEncoder", {"cats_strings": ["a"]}, "ai.onnx.ml", 1, "texts as categories"),
+    ("OneHotEncoder", {"cats_int64s": [1], "zeros": 0}, "ai.onnx.ml", 1, "zeros=0"),
+]  # fmt: skip
+
+
+def test_what_operators_lack_is_told_when_a_graph_is_read() -> None:
+    for op, attributes, domain, outputs, message in LACKING:
+        case = Case(op, [np.ones((1, 1), np.float32)] * 3, attributes, domain, outputs)
+        raises(NotImplementedError, message, lambda: nn.from_onnx(graph_of(case)))  # noqa: B023
 
 
 def test_the_table_of_types_is_that_of_the_operators() -> None:
