@@ -25,7 +25,7 @@ def embedded_model_path() -> Path:
         if package is None or package.origin is None:
             raise FileNotFoundError(
                 f"the embedded model is not installed: {folder / 'model.onnx'} does not exist, nor the "
-                f"package {_PACKAGE}, a wheel beside lite's own that the extras llm, llm-cpu and llm-numpy require."
+                f"package {_PACKAGE}, a wheel beside lite's own, of the extras llm, llm-cpu and llm-numpy."
             )
         folder = Path(package.origin).parent / "tiny_chat"
     return folder
