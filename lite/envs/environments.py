@@ -302,7 +302,9 @@ def _number(reward: Any) -> Any:
 
 def _mode(env: Any) -> str:
     """The value of gymnasium's AutoresetMode; NEXT_STEP is what vectors without a word of it do."""
-    mode = getattr(env, "metadata", {}).get("autoreset_mode", "NextStep")
+    # Up to gymnasium 1.2 vectors of one class of environments share metadata, where the last one wrote.
+    shared = getattr(env, "metadata", {}).get("autoreset_mode", "NextStep")
+    mode = getattr(env, "autoreset_mode", shared)
     return str(getattr(mode, "value", mode))
 
 
