@@ -205,7 +205,7 @@ def no_gradient(name: str, reason: str = "") -> NotImplementedError:
 
 def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> Any:
     """A ufunc with `where`: elsewhere the result has what `out` holds."""
-    if out is None or len(out) != 1 or out[0] is None:
+    if out is None or len(out) != 1:
         raise no_gradient(
             name_of(ufunc), "with where it needs out, as elsewhere the result would be random memory"
         )
