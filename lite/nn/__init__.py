@@ -49,8 +49,8 @@ _NAMES = {
     "MaskedOneHotCategorical OneHotCategorical OneHotOrdinal Ordinal TanhDelta TanhNormal TruncatedNormal "
     "distributions_maps rand_one_hot",
     "distributions.log_prob_names": "composite_lp_aggregate set_composite_lp_aggregate",
-    "layers.activations": "ELU GELU Identity LeakyReLU LogSoftmax Mish ReLU Sigmoid SiLU Softmax Softplus "
-    "Tanh",
+    "layers.activations": "CELU ELU GELU Identity LeakyReLU LogSoftmax Mish ReLU SELU Sigmoid SiLU "
+    "Softmax Softplus Tanh",
     "layers.attention": "MultiheadAttention",
     "layers.containers": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
     "layers.convolution": "Conv1d Conv2d ConvTranspose1d ConvTranspose2d LazyConv1d LazyConv2d",

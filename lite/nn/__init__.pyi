@@ -36,6 +36,7 @@ from lite.nn.distributions import distributions_maps as distributions_maps
 from lite.nn.distributions import rand_one_hot as rand_one_hot
 from lite.nn.distributions.log_prob_names import composite_lp_aggregate as composite_lp_aggregate
 from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate as set_composite_lp_aggregate
+from lite.nn.layers.activations import CELU as CELU
 from lite.nn.layers.activations import ELU as ELU
 from lite.nn.layers.activations import GELU as GELU
 from lite.nn.layers.activations import Identity as Identity
@@ -43,6 +44,7 @@ from lite.nn.layers.activations import LeakyReLU as LeakyReLU
 from lite.nn.layers.activations import LogSoftmax as LogSoftmax
 from lite.nn.layers.activations import Mish as Mish
 from lite.nn.layers.activations import ReLU as ReLU
+from lite.nn.layers.activations import SELU as SELU
 from lite.nn.layers.activations import Sigmoid as Sigmoid
 from lite.nn.layers.activations import SiLU as SiLU
 from lite.nn.layers.activations import Softmax as Softmax

@@ -164,6 +164,7 @@ CASES: list[Case] = [
         )
         for name, options in (
             ("ReLU", {}), ("LeakyReLU", {"negative_slope": 0.2}), ("ELU", {"alpha": 0.5}), ("GELU", {}),
+            ("CELU", {"alpha": 0.5}), ("SELU", {}),
             ("GELU", {"approximate": "tanh"}), ("SiLU", {"inplace": True}), ("Mish", {}), ("Tanh", {}),
             ("Sigmoid", {}), ("Softplus", {"beta": 2.0}), ("Softmax", {"dim": -1}),
             ("LogSoftmax", {"dim": 0}),

@@ -13,8 +13,10 @@ from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.operators import unary
 from lite.nn.layers.activations import (
+    CELU,
     ELU,
     GELU,
+    SELU,
     LeakyReLU,
     LogSoftmax,
     ReLU,
@@ -75,6 +77,8 @@ def _operator(op: str, attributes: Callable[[Any], dict[str, Any]], only_float32
 native(Sigmoid)(_operator("Sigmoid", lambda layer: {}))
 native(LeakyReLU)(_operator("LeakyRelu", lambda layer: {"alpha": float(layer.negative_slope)}, True))
 native(ELU)(_operator("Elu", lambda layer: {"alpha": float(layer.alpha)}, True))
+native(CELU)(_operator("Celu", lambda layer: {"alpha": float(layer.alpha)}, True))
+native(SELU)(_operator("Selu", lambda layer: {"alpha": layer.alpha, "gamma": layer._rates[0]}, True))
 native(GELU)(_operator("Gelu", lambda layer: {"approximate": layer.approximate}, True))
 
 

@@ -368,18 +368,72 @@ class ELU(_Pointwise):
         self.alpha = alpha
         self.inplace = inplace
 
+    @property
+    def _rates(self) -> tuple[float, float]:
+        """Factors of the result, and of x in the exponent."""
+        return 1.0, 1.0
+
     def _compute(self, x: Array) -> Array:
-        out = np.expm1(np.minimum(x, 0))
+        scale, rate = self._rates
+        out = np.expm1(np.minimum(x, 0) * rate if rate != 1 else np.minimum(x, 0))
         out *= self.alpha
         out += np.maximum(x, 0)
-        return out
+        return out * scale if scale != 1 else out
 
     def _derivative(self, x: Array, out: Array) -> Array:
-        return np.where(x > 0, x.dtype.type(1), self.alpha * np.exp(np.minimum(x, 0)))
+        scale, rate = self._rates
+        below = scale * self.alpha * rate * np.exp(np.minimum(x, 0) * rate)
+        return np.where(x > 0, x.dtype.type(scale), below)
 
     def extra_repr(self) -> str:
         """alpha, and `inplace=True` if set."""
         return f"alpha={self.alpha}{', inplace=True' if self.inplace else ''}"
+
+
+class CELU(ELU):
+    """x where it is positive, else `alpha` (exp(x / `alpha`) - 1); arguments, shapes and dtypes as `ELU`'s.
+
+    Source:
+        Barron (2017), Continuously differentiable exponential linear units (arXiv:1704.07483).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.CELU(0.5)(np.array([-1.0, 2.0])).round(4)
+        array([-0.4323,  2.    ])
+    """
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        return 1.0, 1 / self.alpha
+
+
+class SELU(ELU):
+    """`ELU` whose alpha and scale keep mean 0 and variance 1 from layer to layer.
+
+    Args:
+        inplace: write the result into the input array.
+
+    Source:
+        Klambauer et al. (2017), Self-normalizing neural networks (arXiv:1706.02515).
+
+    Example:
+        >>> import numpy as np
+        >>> from lite import nn
+        >>> nn.SELU()(np.array([-1.0, 2.0])).round(4)
+        array([-1.1113,  2.1014])
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__(1.6732632423543772, inplace)
+
+    @property
+    def _rates(self) -> tuple[float, float]:
+        return 1.0507009873554805, 1.0
+
+    def extra_repr(self) -> str:
+        """`inplace=True` if set."""
+        return "inplace=True" if self.inplace else ""
 
 
 class Softplus(_Pointwise):
@@ -618,5 +672,19 @@ def _along(function: Any, x: Array, dim: int | None, name: str) -> Array:
 
 
 belong_to(
-    "lite.nn", ELU, GELU, Identity, LeakyReLU, LogSoftmax, Mish, ReLU, Sigmoid, SiLU, Softmax, Softplus, Tanh
+    "lite.nn",
+    CELU,
+    ELU,
+    GELU,
+    Identity,
+    LeakyReLU,
+    LogSoftmax,
+    Mish,
+    ReLU,
+    SELU,
+    Sigmoid,
+    SiLU,
+    Softmax,
+    Softplus,
+    Tanh,
 )
