@@ -12,7 +12,7 @@ import numpy as np
 from lite._arrays.types import Size, host_array, is_array
 from lite._files.commit import new_file
 from lite._files.meta import damaged
-from lite._tree.entry_errors import error_path
+from lite._tree.entry_errors import entry_error, error_path
 from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
@@ -50,13 +50,15 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
             require_utf8(entry.data, f"the text at key {key!r},")
             group.create_dataset(key, data=entry.data)
         elif (node := td._as_node(entry)) is not None and not isinstance(entry, NonTensorData):
-            _write(node, group.create_group(key), options)
+            with error_path(key):
+                _write(node, group.create_group(key), options)
         else:
             kind = type(entry.data if isinstance(entry, NonTensorData) else entry).__name__
-            raise TypeError(
-                f"the object at key {key!r} is a {kind}; HDF5 holds arrays, and texts, one for all rows. "
-                f"Leave it out, td.exclude({key!r}), or write another format, such as td.save('td.tdz')."
+            message = (
+                f"the object{{at}} is a {kind}; HDF5 holds arrays, and texts, one for all rows. "
+                "Leave it out, td.exclude({key}), or write another format, such as td.save('td.tdz')."
             )
+            raise entry_error(TypeError, message, (key,))
 
 
 def read_h5(filename: str, batch_size: Size) -> Any:

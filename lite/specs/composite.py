@@ -259,7 +259,9 @@ class Composite(TensorSpec):
         return True
 
     def assert_is_in(self, value: Any) -> None:
-        if is_tensor_collection(value) and not is_non_tensor(value) and not self.is_in(value):
+        if self.is_in(value):
+            return
+        if isinstance(value, Mapping) or (is_tensor_collection(value) and not is_non_tensor(value)):
             for name, spec in self._specs.items():
                 if (entry := _read(value, name, spec)) is not NOTHING:
                     with error_path(name):

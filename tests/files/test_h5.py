@@ -7,7 +7,7 @@ from helpers.cases import raises
 from helpers.saved_samples import check
 
 import lite
-from lite import TensorDict
+from lite import NonTensorData, TensorDict
 
 
 def test_h5(tmp_path, monkeypatch):
@@ -19,6 +19,8 @@ def test_h5(tmp_path, monkeypatch):
     assert td.to_h5(path, compression="gzip") is td
     check(TensorDict.from_h5(path), td.select("a", "e", "n"), order=False)
     assert TensorDict.from_h5(path, batch_size=[3, 2][:1]).batch_size == (3,)
+    with pytest.raises(TypeError, match=r"at key \('n', 'b'\) is a dict; .*exclude\(\('n', 'b'\)\)"):
+        TensorDict(n=TensorDict(b=NonTensorData({}))).to_h5(tmp_path / "no.h5")
     TensorDict({"n": {"a": {"one": 3.0}}}).to_h5(tmp_path / "one.h5")
     with pytest.raises(ValueError, match=r"mismatch at key \('n', 'a', 'one'\), got .*\(3,\) and .*\(\)"):
         TensorDict.from_h5(tmp_path / "one.h5", batch_size=[3])

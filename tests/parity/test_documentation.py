@@ -27,7 +27,6 @@ ROWS = {
     **dict.fromkeys(
         (
             "TensorDictBase.to",
-            "TensorDictBase.load_memmap",
             "nn.TensorDictModuleBase",
             "nn.TensorDictModuleBase.reset_parameters_recursive",
         ),

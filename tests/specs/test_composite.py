@@ -109,6 +109,8 @@ def test_composites_of_values() -> None:
         AssertionError, match=r"at key \('n', 'b'\)[^$]*shape \(3, 1\) and dtype float64, expected B"
     ):
         spec.assert_is_in(wrong)
+    raises(AssertionError, r"at key \('n', 'b'\)", spec.assert_is_in, wrong.to_dict())
+    spec.assert_is_in(value)
     with pytest.raises(AssertionError, match=r"^the value is not in the spec: got TensorDict"):
         spec.assert_is_in(value.exclude("a"))
     assert not spec.is_in(TensorDict(a=value["a"], n=np.zeros(3), batch_size=[3]))

@@ -13,7 +13,7 @@ from lite.envs.transforms.step_transforms import (
     StepTransform,
     TensorDictPrimer,
 )
-from lite.nn import Module
+from lite.nn import ConsistentDropoutModule, Module
 from lite.specs.composite import Composite
 
 
@@ -29,8 +29,13 @@ def with_counter(transforms: Sequence[StepTransform], max_steps: int) -> list[St
     return list(transforms)
 
 
-def with_primers(transforms: Sequence[StepTransform], env: Any, policy: Any) -> list[StepTransform]:
-    """The transforms, and those that the modules of a policy need and `env` lacks."""
+def with_primers(
+    transforms: Sequence[StepTransform], env: Any, policy: Any, strict: bool = True
+) -> list[StepTransform]:
+    """The transforms, and those that the modules of a policy need and `env` lacks.
+
+    Without `strict`, dropouts that have no mask, or no shape to draw one of, need none.
+    """
     known = env.full_observation_spec.keys(True, True) if isinstance(env, EnvBase) else []
     names = {key if isinstance(key, str) else key[-1] for key in known}
     added = list(transforms)
@@ -39,6 +44,9 @@ def with_primers(transforms: Sequence[StepTransform], env: Any, policy: Any) -> 
     if "is_init" not in names and not any(isinstance(transform, InitTracker) for transform in added):
         added.append(InitTracker())
     for part in policy.modules() if isinstance(policy, Module) else ():
+        dropout = not strict and isinstance(part, ConsistentDropoutModule)
+        if dropout and not (part.training and part.input_shape is not None):
+            continue
         if hasattr(part, "make_tensordict_primer"):
             primer = part.make_tensordict_primer()
             if not all(key in known for key in primer.primers.keys(True, True)):
@@ -48,14 +56,11 @@ def with_primers(transforms: Sequence[StepTransform], env: Any, policy: Any) -> 
 
 def warn_of_lost_states(transforms: Sequence[StepTransform], env: EnvBase, policy: Any) -> None:
     """Warn if a policy would have no memory: an `EnvBase` hands on the entries of its specs alone."""
-    try:
-        added = with_primers(transforms, env, policy)[len(transforms) :]
-    except RuntimeError:  # of a ConsistentDropoutModule without a shape
-        return
+    added = with_primers(transforms, env, policy, strict=False)[len(transforms) :]
     primers = [one.primers for one in added if isinstance(one, TensorDictPrimer)]
     if lost := [key for primer in primers for key in primer.keys(True, True)]:
         warnings.warn(
-            f"the environment does not hand {lost} from step to step, so the policy has no memory: pass "
+            f"the environment does not hand {lost} from step to step, so the policy forgets them: pass "
             "auto_register_policy_transforms=True, or append the module's make_tensordict_primer() to the "
             "environment (False is silent).",
             stacklevel=3,

@@ -72,7 +72,7 @@ class MultiCollector(BackgroundCollector):
         replay_buffer: anything with `extend`: it gets the batches, and the iterator yields None.
         update_at_each_batch: send the weights of `policy` before each batch.
         max_frames_per_traj, reset_at_each_iter, exploration_type, set_truncated, track_traj_ids,
-            track_policy_version: as for `Collector`.
+            track_policy_version, auto_register_policy_transforms: as for `Collector`.
         seed: see `set_seed`.
         progress: draw a bar on stderr, with frames per second and the mean reward of the last 100 episodes,
             which needs `track_traj_ids`; needs `total_frames`.
@@ -107,6 +107,7 @@ class MultiCollector(BackgroundCollector):
         replay_buffer: Any = None,
         update_at_each_batch: bool = False,
         track_policy_version: bool = False,
+        auto_register_policy_transforms: bool | None = None,
         seed: int | None = None,
         progress: bool = False,
         mp_start_method: str | None = None,
@@ -151,6 +152,7 @@ class MultiCollector(BackgroundCollector):
             "exploration_type": exploration_type,
             "set_truncated": set_truncated,
             "track_policy_version": track_policy_version,
+            "auto_register_policy_transforms": auto_register_policy_transforms,
         }
         made = [
             packed(maker, {**kwargs, "create_env_kwargs": dict(own)})

@@ -8,7 +8,7 @@ from helpers.counting_env import CountingEnv
 from lite.data import Collector
 from lite.data.collectors.added_transforms import with_counter, with_primers
 from lite.envs import InitTracker, RewardSum, StepCounter, TransformedEnv
-from lite.nn import GRUModule, Linear, TensorDictModule, TensorDictSequential
+from lite.nn import ConsistentDropoutModule, GRUModule, Linear, TensorDictModule, TensorDictSequential
 
 
 def policy():
@@ -50,6 +50,14 @@ def test_a_policy_that_would_have_no_memory_is_told():
     with pytest.warns(UserWarning, match=r"hand \['recurrent_state'\] .*policy_transforms=True"):
         td = Collector(env, policy(), frames_per_batch=7).next()
     assert "recurrent_state" not in td
+    mask = ConsistentDropoutModule(0.5, "hidden")
+    with pytest.warns(UserWarning, match=r"hand \['recurrent_state'\] "):  # mask has no shape
+        Collector(env, TensorDictSequential(policy()[0], mask, policy()[1]), frames_per_batch=7)
+    shaped = ConsistentDropoutModule(0.5, "observation", input_shape=(1,))
+    one = TensorDictSequential(shaped, TensorDictModule(Linear(1, 1), ["observation"], ["action"]))
+    with pytest.warns(UserWarning, match=r"hand \['mask_\d+'\] "):
+        Collector(env, one, frames_per_batch=7)
+    Collector(env, one.eval(), frames_per_batch=7)
     own = policy()
     primer = own[0].make_tensordict_primer()
     for words in ({"transforms": [primer]}, {"auto_register_policy_transforms": False}):

@@ -33,7 +33,7 @@ def test_batches_have_the_frames_of_all():
     policy = TensorDictModule(Linear(1, 1), in_keys=["observation"], out_keys=["action"])
     collector = MultiSyncCollector(
         [CountingEnv, CountingEnv], policy, create_env_kwargs=[{}, {"limit": 4}], frames_per_batch=10,
-        total_frames=30,
+        total_frames=30, auto_register_policy_transforms=True,
     )  # fmt: skip
     assert len(collector) == 3
     assert collector.set_seed(0, static_seed=True) == 0
@@ -41,6 +41,7 @@ def test_batches_have_the_frames_of_all():
     got = []
     for batch in collector:
         assert batch.shape == (2, 5)
+        assert "is_init" in batch  # of the transforms that are added
         wanted = alone.next()
         for key in ("observation", "action", ("next", "done")):
             np.testing.assert_allclose(batch[1][key], wanted[key], rtol=1e-6, err_msg=str(key))
