@@ -133,7 +133,7 @@ def to(
         dest: a dtype, a device name, or a TensorDict to take the device and dtype from. "meta" gives zeros
             that take no memory and cannot be written to, as a place for shapes and dtypes.
         dtype: dtype of every array.
-        device: "cpu" or "cuda".
+        device: "cpu", "cuda" or "meta".
         other: same as a TensorDict as `dest`.
         non_blocking: accepted for compatibility.
         batch_size: batch size of the result; if nothing else changes, it is set on self.
@@ -163,15 +163,14 @@ def to(
     """
     if isinstance(dest, TensorCollection):
         other = _once("other", other, dest)
-    elif isinstance(dest, str) and dest == "meta":
-        return td.apply(lambda leaf: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape))
-    elif isinstance(dest, str) and dest.split(":")[0] in ("cpu", "cuda"):
+    elif isinstance(dest, str) and dest.split(":")[0] in ("cpu", "cuda", "meta"):
         device = _once("device", device, dest)
     elif dest is not None:
         dtype = _once("dtype", dtype, _dtype_of(dest))
     if batch_size is not None and td._parts() is not None:
         raise TypeError("batch_size cannot be set on a lazy stack, whose batch size follows from its parts.")
-    name = parse_device(device)
+    meta = device == "meta"
+    name = None if meta else parse_device(device)
     if other is not None:
         node = td._as_node(other)
         if node is None:
@@ -183,10 +182,13 @@ def to(
     if name is not None and name == td.device and dtype is None:
         return remember(td, td, as_before)
     moves = name is not None and name != td.device
-    if inplace and (moves or dtype is not None) and td.is_locked:
+    if inplace and (moves or meta or dtype is not None) and td.is_locked:
         raise RuntimeError(LOCK_ERROR)
     out: T = td if dtype is None else _astype(td, as_dtype(dtype), cast_filter)
-    if moves:
+    if meta:
+        empty: T = out.apply(lambda leaf: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape))
+        out = empty.lock_() if td.is_locked else empty
+    elif moves:
         moved: T = out._on(name)
         out = moved.lock_() if td.is_locked else moved
     if inplace and out is not td:

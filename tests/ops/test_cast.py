@@ -108,6 +108,10 @@ def test_meta_keeps_shapes_without_memory() -> None:
         ((3, 1000), np.float32, (0, 0)),
         ((3,), np.float32, (0,)),
     ]
+    td = TensorDict(a=np.ones(3)).lock_()
+    for made in (td.to("meta", dtype=np.int8), td.unlock_().to(device="meta", dtype=np.int8, inplace=True)):
+        assert (made["a"].dtype, made["a"].strides) == (np.int8, (0,))
+    assert made is td
     with empty.to_module(net):
         copied = copy.deepcopy(net)
     with params[1].to_module(copied):
