@@ -240,11 +240,19 @@ class ReplayBufferEnsemble:
         """Load all buffers or, if one would raise, none; and the state beside theirs."""
         if own is not None and (missing := self._own_state().keys() - own):
             raise ValueError(f"the state is of an ensemble of another kind: it has no {sorted(missing)}.")
-        for check in (True, False):  # the first pass changes nothing
-            for each in loads:
-                each(check=check)
+        for each in loads:
+            each(check=True)  # changes nothing
         if own is not None:
-            self._load_own(own)
+            held = self._own_state()
+            states = held["_transforms"]["states"]
+            held["_transforms"]["states"] = {key: state for key, state in states.items() if state}
+            try:
+                self._load_own(own)
+            except BaseException:
+                self._load_own(held)
+                raise
+        for each in loads:
+            each(check=False)
 
     def _load_own(self, state: Mapping[str, Any]) -> None:
         self._transforms.load_state_dict(state["_transforms"])

@@ -15,6 +15,7 @@ from lite.data import (
     SamplerWithoutReplacement,
     TensorDictReplayBuffer,
 )
+from lite.envs import ObservationNorm
 
 
 def filled(first: int, count: int, kind=ReplayBuffer, **options) -> ReplayBuffer:
@@ -128,26 +129,36 @@ def other(kind: str) -> ReplayBufferEnsemble:
         "list": {"storage": ListStorage(20)},
         "sampler": {"sampler": PrioritizedSampler(20, 1.0, 1.0)},
         "entries": {},
+        "generator": {},
     }
     both = [ReplayBuffer(storage=LazyTensorStorage(20))]
     if kind != "one less":
         both.append(TensorDictReplayBuffer(**{"storage": LazyTensorStorage(20), **options[kind]}))
     if kind == "entries":
         both[1].extend(TensorDict(step=np.zeros((3, 2)), batch_size=[3]))
+    if kind == "generator":
+        return ReplayBufferEnsemble(
+            *both, transform=shifted(1.0), generator=np.random.Generator(np.random.MT19937(0))
+        )
     return ReplayBufferEnsemble(*both)
 
 
-@each_case("kind", ["one less", "entries", "room", "compressed", "list", "sampler"])
+def shifted(loc: float) -> ObservationNorm:
+    return ObservationNorm(loc=loc, scale=1.0, in_keys=["step"])
+
+
+@each_case("kind", ["one less", "generator", "entries", "room", "compressed", "list", "sampler"])
 @each_case("memory", [True, False])
 def test_all_buffers_are_loaded_or_none(kind, memory, tmp_path) -> None:
-    made, target = pair(), other(kind)
+    made, target = pair(transform=shifted(2.0) if kind == "generator" else None), other(kind)
     made.dumps(tmp_path / "b")
     before = target.state_dict()
     with pytest.raises((RuntimeError, ValueError, NotImplementedError)):
         target.load_state_dict(made.state_dict()) if memory else target.loads(tmp_path / "b")
     np.testing.assert_equal(target.state_dict(), before)
     assert not target[0].storage.initialized
-    whole = ReplayBufferEnsemble(target[0], TensorDictReplayBuffer(storage=LazyTensorStorage(20)))
+    second = TensorDictReplayBuffer(storage=LazyTensorStorage(20))
+    whole = ReplayBufferEnsemble(target[0], second, transform=shifted(3.0))
     whole.load_state_dict(made.state_dict()) if memory else whole.loads(tmp_path / "b")
     for i in range(2):
         np.testing.assert_array_equal(whole[i][:]["step"], made[i][:]["step"])
