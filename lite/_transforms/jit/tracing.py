@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import gc
 import pickle
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
@@ -572,6 +573,7 @@ def _kept(graph: JitGraph) -> GraphArray | None:
     graph.forget()
     if any(ref() is not None for ref in references):
         gc.collect()
+        time.sleep(0.001)  # another thread, such as one that collects, may look at them right now
     return next((array for ref in references if (array := ref()) is not None), None)
 
 

@@ -216,15 +216,7 @@ def _acting_twin(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:
     pairs = [(old.__dict__, new.__dict__) for old, new in modules]
 
     def act(td: Any) -> Any:
-        given = []
-        for old, new in pairs:
-            for name, holder in [*old["_parameters"].items()]:
-                if holder is not None and not isinstance(array := raw(holder), InterpretedArray):
-                    new["_parameters"][name].data = array
-            buffers = {**old["_buffers"]}
-            if not any(isinstance(x, InterpretedArray) for x in buffers.values()):
-                new["_buffers"] = buffers
-            given.append({**new["_buffers"]})
+        given = [_updated(old, new) for old, new in pairs]
         out = twin(td)
         for (old, new), before in zip(pairs, given, strict=True):
             for name, x in before.items():  # what the policy changed, unless others did meanwhile
@@ -233,3 +225,17 @@ def _acting_twin(policy: Module, memo: dict[int, Any]) -> Callable[[Any], Any]:
         return out
 
     return act
+
+
+def _updated(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    """Give a module's copy the arrays of the module; its buffers then.
+
+    It is a function so that no array of a trace is held while the copy acts: `lite.jit` refuses what is kept.
+    """
+    for name, holder in [*old["_parameters"].items()]:
+        if holder is not None and not isinstance(array := raw(holder), InterpretedArray):
+            new["_parameters"][name].data = array
+    buffers = {**old["_buffers"]}
+    if not any(isinstance(x, InterpretedArray) for x in buffers.values()):
+        new["_buffers"] = buffers
+    return {**new["_buffers"]}
