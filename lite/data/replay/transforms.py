@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -111,7 +112,7 @@ class Transforms:
     def state_dict(self) -> dict[str, Any]:
         """Copies of their state dicts, by number, and of what they withhold."""
         states = {
-            str(i): transform.state_dict()
+            str(i): copy.deepcopy(transform.state_dict())
             for i, transform in enumerate(self._list)
             if hasattr(transform, "state_dict")
         }

@@ -156,6 +156,8 @@ def test_all_buffers_are_loaded_or_none(kind, memory, tmp_path) -> None:
     with pytest.raises((RuntimeError, ValueError, NotImplementedError)):
         target.load_state_dict(made.state_dict()) if memory else target.loads(tmp_path / "b")
     np.testing.assert_equal(target.state_dict(), before)
+    if kind == "generator":
+        assert before["_transforms"]["states"]["0"]["loc"] == 1  # a copy
     assert not target[0].storage.initialized
     second = TensorDictReplayBuffer(storage=LazyTensorStorage(20))
     whole = ReplayBufferEnsemble(target[0], second, transform=shifted(3.0))
