@@ -325,7 +325,8 @@ class _RecurrentModule(TensorDictModuleBase):
         if missing and missing != self.in_keys[1:-1]:
             raise KeyError(
                 f"{type(self).__name__} reads the entries {missing}, which the TensorDict lacks; only the "
-                "states may be missing, all together: they are zeros then."
+                "states may be missing, all together: they are zeros then. The transform InitTracker() of an "
+                f"environment or a collector writes {self.in_keys[-1]!r}."
             )
         return values
 

@@ -82,7 +82,9 @@ def test_in_a_collector() -> None:
 def test_keys_and_errors() -> None:
     module = nn.GRUModule(3, 4, in_keys=["x", ("s", "h")], out_keys=["y", ("next", "s", "h")])
     assert module.in_keys == ["x", ("s", "h"), "is_init"]
-    with pytest.raises(KeyError, match=r"LSTMModule reads the entries \['recurrent_state_c'\]"):
+    with pytest.raises(
+        KeyError, match=r"LSTMModule reads the entries \['recurrent_state_c'\].*Tracker\(\) .*'is_init'"
+    ):
         made("LSTMModule")(steps(2).set("recurrent_state_h", np.zeros((2, 1, 4))))
     with pytest.raises(ValueError, match=r"'is_init' must have shape \(2, 1\), got \(2, 2\)"):
         made("GRUModule")(steps(2).set("is_init", np.zeros((2, 2), bool)))
