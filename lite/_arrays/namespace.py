@@ -151,9 +151,8 @@ class NamespaceArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
     def _own(self, value: Any) -> Any:
         """A value converted to an array of the same library and dtype."""
         array = self._namespace.asarray(self._to_namespace(value))
-        return (
-            array if array.dtype == self.leaf.dtype else array.astype(self.leaf.dtype)
-        )  # random keys lack it
+        same = array.dtype == self.leaf.dtype  # random keys have no astype
+        return array if same else array.astype(self.leaf.dtype)
 
     def look_up(self, table: ArrayLike) -> Any:
         """`table[self]` for an ndarray `table`."""
