@@ -522,9 +522,9 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
     a norm as weights; and tables of waves, slopes and places, which are known by their numbers alone.
     """
     found = _used(graph, _FIXED) | _rotations(graph) | _statistics(graph) | _frozen(graph)
-    reshaped = {x for node in graph.nodes if node.op == "Reshape" for x in node.outputs}
-    for node in graph.nodes:  # what GroupNorm is written with, before its own factor and offset
-        if node.op == "InstanceNormalization" and node.inputs[0] in reshaped:
+    reshaped = {x for node in graph.nodes if node.op == "Reshape" for x in (node.inputs[0], *node.outputs)}
+    for node in graph.nodes:  # what GroupNorm is written with, between two, before its own factor and offset
+        if node.op == "InstanceNormalization" and reshaped >= {node.inputs[0], *node.outputs}:
             given = zip(node.inputs[1:], (1, 0), strict=True)
             found |= {x for x, y in given if x in graph.weights and (graph.weights[x].array() == y).all()}
     for name in _used(graph, _MASKED) & graph.weights.keys():
@@ -549,18 +549,18 @@ def _statistics(graph: OperationGraph) -> set[str]:
 
     These are a mean and a deviation, or a factor and an offset. The latter may be a layer that learns, unless
     there is a product beside them, which could do the same: behind a convolution without an offset of its own
-    they are a batch normalisation that is frozen.
+    they are a batch normalisation that is frozen. Matrices behind a new dimension are centres and widths.
     """
     steps: dict[str, tuple[tuple[str, str], ...]]
     steps = {x.name: () for x in graph.inputs if x.name not in graph.weights}
     products = {x for node in graph.nodes if node.op in ("Conv", "Gemm", "MatMul") for x in node.inputs}
     others = {x for node in graph.nodes if node.op not in ("Conv", "Gemm", "MatMul") for x in node.inputs}
-    constants = set[str]()
+    constants = {x for x, weight in graph.weights.items() if not read_tensor(weight.model, weight.span).dims}
     for node in graph.nodes:
         if node.op == "Constant" or (node.op in _MOVES and node.inputs[0] in constants):
             constants.update(node.outputs)
     sums = {x for node in graph.nodes if node.op == "MatMul" for x in node.outputs}
-    results, found = {x.name for x in graph.outputs}, set[str]()
+    results, found, widened = {x.name for x in graph.outputs}, set[str](), set[str]()
     for node in reversed(graph.nodes):
         if node.op in _BETWEEN and not results.isdisjoint(node.outputs):
             results.add(node.inputs[0])
@@ -579,11 +579,14 @@ def _statistics(graph: OperationGraph) -> set[str]:
         before, (out, *_), second = steps[names[0]], node.outputs, names[-1]
         bounded, bare = before[:1] and before[0][1] == "", before[:1] == (("Conv", ""),)
         calculates, weight = any(node.op in pair for pair in _NORMALIZE), graph.weights.get(second)
-        alone = weight is not None and prod(read_tensor(weight.model, weight.span).dims) == 1
-        between = node.op in _BETWEEN and (node.op != "Concat" or steps.keys() >= set(names))
+        dims = [1] if weight is None else read_tensor(weight.model, weight.span).dims
+        alone = weight is not None and prod(dims) == 1
+        between = node.op in _BETWEEN and (node.op != "Concat" or all(steps.get(x) == before for x in names))
+        if not before and (node.op in ("Reshape", "Unsqueeze") or names[0] in widened):
+            widened.add(out)
         if between or (calculates and ((alone and (bare or not bounded)) or second in constants)):
             steps[out] = before
-        elif calculates and weight is not None:
+        elif calculates and weight is not None and (prod(dims) == max(dims) or names[0] not in widened):
             steps[out] = (*before, (node.op, second))
             pair = tuple(op for op, _ in steps[out][-2:])
             beside = (bare and len(before) == 2) or out in results
@@ -594,7 +597,10 @@ def _statistics(graph: OperationGraph) -> set[str]:
 
 
 def _frozen(graph: OperationGraph) -> set[str]:
-    """Weights of frozen batch normalisations: of these alone a factor is made, by the root of a variance."""
+    """Weights of frozen batch normalisations: of these alone a factor is made, by the root of a variance.
+
+    An offset less the mean times that factor tells them from deviations that learn.
+    """
     origins = {name: {name} for name in graph.weights}  # of what is computed from weights alone, these
     origins |= {node.outputs[0]: set[str]() for node in graph.nodes if node.op == "Constant"}
     plain, sums, roots, found = set(graph.weights), set[str](), set[str](), set[str]()
@@ -609,7 +615,7 @@ def _frozen(graph: OperationGraph) -> set[str]:
             sums.update(node.outputs)
         elif (node.op == "Sqrt" and not sums.isdisjoint(reads)) or not roots.isdisjoint(reads):
             roots.update(node.outputs)
-            if node.op in ("Mul", "Sub"):
+            if node.op == "Sub":
                 found |= origins[node.outputs[0]]
     return found
 

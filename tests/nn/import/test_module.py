@@ -298,6 +298,11 @@ def test_masks_and_factors_that_an_exporter_writes_as_weights_do_not_learn() -> 
         ("Conv w, Add c, Mul a, Add b, Relu", "abcw"),
         ("Conv w, Mul one, Add b, Relu", "bw"),
         ("Constant, Cast, x Mul, Sub a, Div b, MatMul w", "w"),
+        ("Unsqueeze at, Sub a, Div b, MatMul w", "w"),  # one image
+        ("Unsqueeze at, Transpose, Sub w, Div b", "bw"),  # centres and widths
+        ("Sub w, Div b", ""),  # an image that is the mean
+        ("Gemm w c, x Concat, Mul a, Add b, MatMul w", "abcw"),
+        ("Gemm w c, Mul half, Add b", "bcw"),  # a logarithm of deviations, of the means' shape
     ],
 )
 def test_statistics_of_observations_do_not_learn(ops: str, learns: str) -> None:
@@ -313,6 +318,7 @@ def test_statistics_of_observations_do_not_learn(ops: str, learns: str) -> None:
     read = {word for op in ops.split(", ") for word in op.split()} & arrays.keys()
     kept = {name: arrays[name] for name in read} | {
         "one": np.float32([1]), "unit": np.float32([[1]]), "nought": np.float32([0]),
+        "half": np.float32(0.5), "at": np.int64([0]),
     }  # fmt: skip
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
@@ -337,30 +343,36 @@ def test_batch_normalisations_that_are_frozen_do_not_learn() -> None:
         writer.node("Mul", "", ["b", "most"], ["c"], {}),
         writer.node("Add", "", ["spread", "epsilon"], ["wide"], {}),
         writer.node("Sqrt", "", ["wide"], ["deviation"], {}),
-        writer.node("Mul", "", ["c", "deviation"], ["y"], {}),
+        writer.node("Mul", "", ["height", "deviation"], ["high"], {}),
+        writer.node("Mul", "", ["c", "high"], ["y"], {}),
     ]
-    names = ("var", "scale", "mean", "bias", "gain", "factors", "spread")
+    names = ("var", "scale", "mean", "bias", "gain", "factors", "spread", "height")
     numbers = {name: np.ones(3, np.float32) for name in names}
     numbers |= {"shape": np.int64([3]), "epsilon": np.float32(1e-5)}
     net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], numbers))
-    assert {name for name, p in net.named_parameters() if p.requires_grad} == {"gain", "factors", "spread"}
+    learning = {name for name, p in net.named_parameters() if p.requires_grad}
+    assert learning == {"gain", "factors", "spread", "height"}
 
 
 def test_ones_and_zeros_that_group_normalisations_are_written_with_do_not_learn() -> None:
     nodes = [
         writer.node("Reshape", "", ["x", "groups"], ["a"], {}),
         writer.node("InstanceNormalization", "", ["a", "one", "nought"], ["b"], {}),
-        writer.node("Relu", "", ["b"], ["c"], {}),
-        writer.node("InstanceNormalization", "", ["c", "scale", "bias"], ["d"], {}),
-        writer.node("Reshape", "", ["d", "back"], ["e"], {}),
-        writer.node("InstanceNormalization", "", ["e", "learnt", "zero"], ["y"], {}),
+        writer.node("Reshape", "", ["b", "back"], ["c"], {}),
+        writer.node("Relu", "", ["c"], ["d"], {}),
+        writer.node("InstanceNormalization", "", ["d", "scale", "bias"], ["e"], {}),
+        writer.node("Reshape", "", ["e", "back"], ["f"], {}),
+        writer.node("InstanceNormalization", "", ["f", "learnt", "zero"], ["g"], {}),
+        writer.node("Reshape", "", ["g", "back"], ["h"], {}),
+        writer.node("InstanceNormalization", "", ["h", "fresh", "new"], ["y"], {}),
     ]
     ones, zeros = np.ones(3, np.float32), np.zeros(3, np.float32)
     numbers = {"groups": np.int64([1, 3, -1]), "back": np.int64([2, 3, 1]), "one": ones, "nought": zeros}
     numbers |= {"scale": ones, "bias": zeros, "learnt": ones * 2, "zero": zeros + 0.5}
+    numbers |= {"fresh": ones, "new": zeros}
     net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], numbers))
     learning = {name for name, p in net.named_parameters() if p.requires_grad}
-    assert learning == {"scale", "bias", "learnt", "zero"}
+    assert learning == numbers.keys() - {"groups", "back", "one", "nought"}
 
 
 RATES = 2.0 ** -np.arange(4)
