@@ -23,7 +23,7 @@ from numpy.typing import DTypeLike
 
 from lite._arrays import formulas
 from lite._arrays.device import unwrap, wrap
-from lite._arrays.dtypes import as_dtype
+from lite._arrays.dtypes import as_dtype, floats
 from lite._arrays.types import Array, HostArray, as_array, computed
 from lite._transforms.grad.tape import is_traced, value_of, with_node
 from lite._tree.collection import TensorCollection
@@ -648,7 +648,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
 
     Raises:
         TypeError: numbers that are no integers.
-        ValueError: numbers below 0 or from `num_classes` on.
+        ValueError: numbers below 0 or from `num_classes` on; no numbers and no `num_classes`.
 
     Source:
         torch.nn.functional.one_hot.
@@ -664,16 +664,25 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
     def of(ids: Array) -> Array:
         if ids.dtype.kind not in "iu":
             raise TypeError(f"tensor must be of integers, got {ids.dtype}.")
-        count = num_classes if num_classes != -1 else int(ids.max(initial=-1)) + 1
+        if num_classes == -1 and not ids.size:
+            raise ValueError("num_classes must be given for a tensor without elements.")
+        count = num_classes if num_classes != -1 else int(ids.max()) + 1
         if type(ids) is np.ndarray and not ((ids >= 0) & (ids < count)).all():
-            raise ValueError(f"tensor must lie in 0 to num_classes={count}, got {ids.min()} to {ids.max()}.")
+            got = f"{ids.min()} to {ids.max()}"
+            raise ValueError(f"tensor must be from 0 on and below num_classes={count}, got {got}.")
         return (ids[..., None] == np.arange(count)).astype(np.int64)
 
     return _of_leaves(of, "none", tensor)
 
 
-def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Any:
+def normalize(input: Any, p: float = 2.0, dim: int | tuple[int, ...] = 1, eps: float = 1e-12) -> Any:
     """Vectors of length 1 along a dimension: each is divided by its norm, or by `eps` if that is greater.
+
+    Args:
+        input: array or TensorDict.
+        p: order of the norm.
+        dim: the dimension, or several whose numbers are one vector, of the arrays.
+        eps: the least divisor.
 
     Source:
         torch.nn.functional.normalize.
@@ -684,7 +693,13 @@ def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> A
         >>> F.normalize(np.array([3.0, 4.0]), dim=0)
         array([0.6, 0.8])
     """
-    return _of_leaves(lambda x: x / np.maximum(np.linalg.norm(x, p, dim, keepdims=True), eps), "none", input)
+
+    def of(x: Array) -> Any:
+        x, dtype = floats(x)
+        norm = np.linalg.vector_norm(x, axis=dim, keepdims=True, ord=p)
+        return (x / np.maximum(norm, eps)).astype(dtype, copy=False)
+
+    return _of_leaves(of, "none", input)
 
 
 __all__ = [

@@ -208,7 +208,8 @@ def test_what_does_not_count() -> None:
         (lambda: F.gaussian_nll_loss(X, Y, -P), ValueError, "var must not be negative, got -"),
         (lambda: F.mse_loss(TensorDict(a=X), TensorDict(b=X)), KeyError, "a"),
         (lambda: F.one_hot(np.array([0, 3]), 3), ValueError,
-            "tensor must lie in 0 to num_classes=3, got 0 to 3"),
+            "tensor must be from 0 on and below num_classes=3, got 0 to 3"),
+        (lambda: F.one_hot(np.array([], int)), ValueError, "num_classes must be given for a tensor without"),
         (lambda: F.one_hot(np.array([0, -1])), ValueError, "got -1 to 0"),
         (lambda: F.one_hot(X), TypeError, "tensor must be of integers, got float64"),
     ],
@@ -235,6 +236,8 @@ def test_names_that_are_not_there_say_where_others_are() -> None:
 
 def test_one_hot_in_maps_graphs_and_tensordicts() -> None:
     expected = np.eye(5)[IDS]
+    np.testing.assert_array_equal(F.one_hot(np.array([2, 0], np.uint8)), [[0, 0, 1], [1, 0, 0]])
+    assert F.one_hot(np.zeros((0, 2), int), 3).shape == (0, 2, 3)
     np.testing.assert_array_equal(vmap(lambda ids: F.one_hot(ids, 5))(IDS), expected)
     np.testing.assert_array_equal(lite.jit(lambda ids: F.one_hot(ids, 5))(IDS), expected)
     td = F.one_hot(TensorDict({"n": {"ids": IDS}}, [3, 4]), 5)

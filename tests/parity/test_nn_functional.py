@@ -76,6 +76,8 @@ LAYERS = [
     ("normalize", (X,), {}),
     ("normalize", (X, 1.0, 0), {}),
     ("normalize", (X, 3.0, -1, 2.0), {}),
+    ("normalize", (X,), {"dim": (0, 1)}),
+    ("normalize", (IMAGES,), {"dim": (1, 2, 3)}),
 ]
 
 
@@ -102,6 +104,13 @@ def test_losses(case):
 @each_case("case", LAYERS, ids=title)
 def test_activations(case):
     compare(*case)
+
+
+def test_halves_are_normalized_in_floats():
+    x = np.array([[300, 400], [3e-5, 4e-5]], np.float16)
+    got, expected = functional.normalize(x), reference.normalize(torch.tensor(x))
+    assert got.dtype == np.float16
+    np.testing.assert_allclose(got, expected, rtol=2e-3)
 
 
 @each_case("options", [{}, {"num_classes": 7}])
