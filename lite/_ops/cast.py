@@ -130,10 +130,10 @@ def to(
     """Cast to a dtype, move to a device, or both; or take them from another TensorDict.
 
     Args:
-        dest: a dtype, a device name, or a TensorDict to take the device and dtype from. "meta" gives zeros
-            that take no memory and cannot be written to, as a place for shapes and dtypes.
+        dest: a dtype, a device name, or a TensorDict to take the device and dtype from.
         dtype: dtype of every array.
-        device: "cpu", "cuda" or "meta".
+        device: "cpu" or "cuda". "meta" gives zeros that take no memory and cannot be written to, as a place
+            for shapes and dtypes.
         other: same as a TensorDict as `dest`.
         non_blocking: accepted for compatibility.
         batch_size: batch size of the result; if nothing else changes, it is set on self.
@@ -169,8 +169,8 @@ def to(
         dtype = _once("dtype", dtype, _dtype_of(dest))
     if batch_size is not None and td._parts() is not None:
         raise TypeError("batch_size cannot be set on a lazy stack, whose batch size follows from its parts.")
-    meta = device == "meta"
-    name = None if meta else parse_device(device)
+    is_meta = device == "meta"
+    name = None if is_meta else parse_device(device)
     if other is not None:
         node = td._as_node(other)
         if node is None:
@@ -182,13 +182,12 @@ def to(
     if name is not None and name == td.device and dtype is None:
         return remember(td, td, as_before)
     moves = name is not None and name != td.device
-    if inplace and (moves or meta or dtype is not None) and td.is_locked:
+    if inplace and (moves or is_meta or dtype is not None) and td.is_locked:
         raise RuntimeError(LOCK_ERROR)
     out: T = td if dtype is None else _astype(td, as_dtype(dtype), cast_filter)
-    if meta:
-        empty: T = out.apply(lambda leaf: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape))
-        out = empty.lock_() if td.is_locked else empty
-    elif moves:
+    if is_meta:
+        out = map_kept(out, lambda leaf: np.broadcast_to(np.zeros((), leaf.dtype), leaf.shape))
+    if moves:
         moved: T = out._on(name)
         out = moved.lock_() if td.is_locked else moved
     if inplace and out is not td:

@@ -112,6 +112,8 @@ def test_meta_keeps_shapes_without_memory() -> None:
     for made in (td.to("meta", dtype=np.int8), td.unlock_().to(device="meta", dtype=np.int8, inplace=True)):
         assert (made["a"].dtype, made["a"].strides) == (np.int8, (0,))
     assert made is td
+    td = TensorDict({"a": np.ones((2, 3), np.float32)}, [2]).lock_().to(np.float64, device="meta")
+    assert (td["a"].dtype, td["a"].strides, td.is_locked) == (np.float64, (0, 0), True)
     with empty.to_module(net):
         copied = copy.deepcopy(net)
     with params[1].to_module(copied):
