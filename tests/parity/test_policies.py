@@ -174,6 +174,7 @@ MODULES = {
         s.Linear(3, 2), in_keys="observation", action_space="one_hot"
     ),
     "TanhModule": lambda s: s.TanhModule(["action"], spec=s.Bounded(-0.5, 2.0, (2,))),
+    "TanhModule, a tuple": lambda s: s.TanhModule(("observation",), ("a",)),
     "TanhModule, clamped": lambda s: s.TanhModule(["action"], ["b"], low=-2.0, high=0.5, clamp=True),
     "TanhModule, nested": lambda s: s.TanhModule(["observation"], [("a", "b")]),
 }

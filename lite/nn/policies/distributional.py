@@ -45,8 +45,8 @@ class DistributionalDQNnet(TensorDictModuleBase):
         self, *, in_keys: Sequence[NestedKey] | None = None, out_keys: Sequence[NestedKey] | None = None
     ) -> None:
         super().__init__()
-        self.in_keys = ["action_value"] if in_keys is None else listed(in_keys)
-        self.out_keys = ["action_value"] if out_keys is None else listed(out_keys)
+        self.in_keys = ["action_value"] if in_keys is None else listed(in_keys, str)
+        self.out_keys = ["action_value"] if out_keys is None else listed(out_keys, str)
 
     @dispatch(auto_batch_size=False)
     def forward(self, tensordict: Any) -> Any:

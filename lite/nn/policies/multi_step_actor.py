@@ -11,6 +11,7 @@ from lite import NestedKey
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, is_symbolic
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
+from lite.nn.tensordict_modules.module import listed
 
 
 class MultiStepActorWrapper(TensorDictModuleBase):
@@ -76,7 +77,7 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         self.replan_interval = replan_interval
         self.init_key: NestedKey = "is_init" if init_key is None else init_key
         self.counter_key = _renamed(self.init_key, "counter")
-        self.chunk_keys = _plans_of(actor) if chunk_keys is None else _listed(chunk_keys)
+        self.chunk_keys = _plans_of(actor) if chunk_keys is None else listed(chunk_keys)
         if not self.chunk_keys:
             raise ValueError(
                 f"none of the actor's outputs is a plan by its name, got {list(actor.out_keys)}: give "
@@ -85,7 +86,7 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         if action_keys is None:
             self.action_keys = [_action_of(key) for key in self.chunk_keys]
         else:
-            self.action_keys = _listed(action_keys)
+            self.action_keys = listed(action_keys)
         if len(self.action_keys) != len(self.chunk_keys):
             raise ValueError(
                 f"action_keys must be as many as chunk_keys, got {self.action_keys} and {self.chunk_keys}."
@@ -167,10 +168,6 @@ def _last(key: NestedKey) -> Any:
 
 def _renamed(key: NestedKey, name: str) -> NestedKey:
     return name if isinstance(key, str) else (*key[:-1], name)
-
-
-def _listed(keys: NestedKey | Sequence[NestedKey]) -> list[NestedKey]:
-    return list(keys) if isinstance(keys, list) else [keys]  # type: ignore[list-item]
 
 
 def _is_vla(key: NestedKey) -> bool:

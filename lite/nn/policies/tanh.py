@@ -59,8 +59,8 @@ class TanhModule(TensorDictModuleBase):
         clamp: bool = False,
     ) -> None:
         super().__init__()
-        self.in_keys = listed(in_keys)
-        self.out_keys = listed(in_keys if out_keys is None else out_keys)
+        self.in_keys = listed(in_keys, str)
+        self.out_keys = listed(in_keys if out_keys is None else out_keys, str)
         if len(self.in_keys) != len(self.out_keys):
             raise ValueError(f"out_keys must be as many as in_keys={self.in_keys}, got {self.out_keys}.")
         if isinstance(spec, Composite):

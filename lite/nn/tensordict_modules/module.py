@@ -316,9 +316,9 @@ def _node_of(tensordict: Any) -> Any:
     return node
 
 
-def listed(keys: NestedKey | Sequence[NestedKey]) -> list[NestedKey]:
-    """Keys as a list: a string and a tuple are one key."""
-    return [keys] if isinstance(keys, str | tuple) else list(keys)
+def listed(keys: NestedKey | Sequence[NestedKey], one: Any = (str, tuple)) -> list[NestedKey]:
+    """Keys as a list: a string and a tuple are one key, or what `one` says."""
+    return [keys] if isinstance(keys, one) else list(keys)
 
 
 def _key_list(keys: Any, error: str) -> list[NestedKey]:

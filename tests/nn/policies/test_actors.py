@@ -28,13 +28,10 @@ def test_actor() -> None:
 
 def test_a_string_or_a_tuple_is_one_key() -> None:
     net, key = nn.Linear(3, 2), ("n", "x")
-    for module in (
-        nn.Actor(net, "observation", key),
-        nn.ValueOperator(net, "observation", key),
-        nn.TanhModule("observation", key),
-        nn.DistributionalDQNnet(in_keys="observation", out_keys=key),
-    ):
+    for module in (nn.Actor(net, "observation", key), nn.ValueOperator(net, "observation", key)):
         assert (module.in_keys, module.out_keys) == (["observation"], [key])
+    for module in (nn.TanhModule("loc", "x"), nn.DistributionalDQNnet(in_keys="loc", out_keys="x")):
+        assert (module.in_keys, module.out_keys) == (["loc"], ["x"])
     assert nn.QValueActor(net, in_keys=key, action_space="one_hot").in_keys == [key]
 
 
