@@ -131,10 +131,12 @@ class _Static:
         *("trees", "unbatched"),
     )
 
-    def __init__(self, td: Container, children: dict[str, Any], fixed: dict[str, Any]) -> None:
+    def __init__(
+        self, td: Container, children: dict[str, Any], fixed: dict[str, Any], trees: Sequence[int]
+    ) -> None:
         self.kind = type(td) if isinstance(td, class_registry.dense) else class_registry.dense
         self.keys = tuple(children)
-        self.trees = tuple([isinstance(child, NonTensorData) for child in children.values()])
+        self.trees = tuple(trees)  # which children are those of objects
         self.order: tuple[str, ...] = tuple(td._keys())
         self.batch_size: Shape = td.batch_size
         # The feature shape of each child; None if it has no shape, or no array with a shape.
@@ -185,12 +187,16 @@ def _shape(value: object) -> Shape | None:
     return tuple(shape) if isinstance(shape, tuple) else None
 
 
+def _has_numbers(leaf: object) -> bool:
+    dtype = getattr(leaf, "dtype", None)  # random keys of JAX have one without a kind
+    return dtype is not None and _shape(leaf) is not None and getattr(dtype, "kind", "V") in "biufcV"
+
+
 def _features(child: object, batch_size: Shape) -> Shape | None:
-    if isinstance(child, Unbatched | NonTensorBase):
+    if isinstance(child, Unbatched):
         return None
-    if (
-        isinstance(child, TensorCollection)
-        and next(leaves(class_registry.dense._as_node(child)), None) is None
+    if isinstance(child, TensorCollection) and (
+        isinstance(child, NonTensorBase) or next(leaves(class_registry.dense._as_node(child)), None) is None
     ):
         return None
     shape = _shape(child)
@@ -262,23 +268,28 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
     tree_leaves = getattr(trees, "tree_util", trees).tree_leaves
 
     def is_tree(entry: Any) -> bool:
-        """Whether the leaves of an object are arrays, or what stands for them."""
+        """Whether the leaves of an object are arrays of numbers, or what stands for them."""
         found = tree_leaves(entry.data) if isinstance(entry, NonTensorData) else []
-        return bool(found) and found[0] is not entry.data and None not in map(_shape, found)
+        return bool(found) and found[0] is not entry.data and all(map(_has_numbers, found))
 
     def flatten(td: Container) -> _Flat:
         children: dict[str, Any] = {}
         fixed: dict[str, Any] = {}
+        trees = []
         for key in sorted(td._keys()):
             entry = td._get_entry(key)
             if isinstance(entry, NonTensorBase):
-                (children if is_tree(entry) else fixed)[key] = entry
+                if tree := is_tree(entry):
+                    trees.append(len(children))
+                (children if tree else fixed)[key] = entry
             else:
                 if isinstance(entry, TensorCollection):
                     _ensure(library, type(entry))
                 children[key] = raw(entry)
-        given = [c.data if isinstance(c, NonTensorData) else c for c in children.values()]
-        return tuple(given), _Static(td, children, fixed), tuple(children)
+        given, static = list(children.values()), _Static(td, children, fixed, trees)
+        for i in static.trees:
+            given[i] = given[i].data
+        return tuple(given), static, static.keys
 
     return flatten
 
@@ -286,8 +297,8 @@ def _flatten_for(library: str) -> Callable[[Any], _Flat]:
 def _unflatten(static: _Static, children: Sequence[Any]) -> Container:
     # A tree may come back with anything for leaves: None, numbers, axes, descriptions of arrays.
     values = [np.asarray(child) if isinstance(child, np.generic) else child for child in children]
-    for i, is_tree in enumerate(static.trees):
-        values[i] = NonTensorData._make(values[i], static.batch_size) if is_tree else values[i]
+    for i in static.trees:
+        values[i] = NonTensorData._make(values[i], static.batch_size)
     size = _batch_size(static, values)
     same = size == static.batch_size
     for i, alone in enumerate(static.unbatched):

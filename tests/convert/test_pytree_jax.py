@@ -333,6 +333,7 @@ def test_objects_that_are_trees_of_arrays() -> None:
         assert out.get("state").batch_size == (3,)
         np.testing.assert_array_equal(out["state"][0].x, [1, 2, 3])
         np.testing.assert_array_equal(out["state"][1]["mu"]["a"], np.full((3, 4), 5))
+    td["labels"] = ([np.array(["text"])], np.array([None]))  # of no numbers
     looped = jax.lax.fori_loop(0, 3, lambda i, td: step(td), td)
     np.testing.assert_array_equal(looped["state"][0].x, [3, 4, 5])
     assert jax.tree.structure(jax.eval_shape(step, td)) == jax.tree.structure(td)
