@@ -114,6 +114,8 @@ def test_meta_keeps_shapes_without_memory() -> None:
     assert made is td
     td = TensorDict({"a": np.ones((2, 3), np.float32)}, [2]).lock_().to(np.float64, device="meta")
     assert (td["a"].dtype, td["a"].strides, td.is_locked) == (np.float64, (0, 0), True)
+    with pytest.raises(RuntimeError, match="lock"):
+        td.to("meta", inplace=True)
     with empty.to_module(net):
         copied = copy.deepcopy(net)
     with params[1].to_module(copied):

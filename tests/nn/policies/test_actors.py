@@ -32,6 +32,8 @@ def test_a_string_or_a_tuple_is_one_key() -> None:
         assert (module.in_keys, module.out_keys) == (["observation"], [key])
     for module in (nn.TanhModule("loc", "x"), nn.DistributionalDQNnet(in_keys="loc", out_keys="x")):
         assert (module.in_keys, module.out_keys) == (["loc"], ["x"])
+    assert nn.TanhModule(("loc", "x")).out_keys == ["loc", "x"]  # as in TorchRL
+    assert nn.DistributionalDQNnet(in_keys=("a", "b")).in_keys == ["a", "b"]
     assert nn.QValueActor(net, in_keys=key, action_space="one_hot").in_keys == [key]
 
 
