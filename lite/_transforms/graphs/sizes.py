@@ -44,6 +44,7 @@ class _Comparisons(threading.local):
 
     Attributes:
         found: each comparison, and whether the function's own code makes it; None if none are recorded.
+        dimensions: the primes of dynamic dimensions.
         computed: the primes of sizes that only a run of the graph knows.
         refuses: whether an operation whose result depends on the number raises an error.
         refused: that error, as the function may have caught it.
@@ -51,6 +52,7 @@ class _Comparisons(threading.local):
 
     def __init__(self) -> None:
         self.found: dict[Comparison, bool] | None = None
+        self.dimensions: Collection[int] = ()
         self.computed: set[int] = set()
         self.refuses = False
         self.refused: Exception | None = None
@@ -145,9 +147,11 @@ class Size(int):
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Any) -> Any:
-        if type(other) is Size and not int.__mod__(self, other):
-            return int.__floordiv__(self, other)  # how often a dimension has another: a number
-        return _sized(int.__floordiv__(self, other), other)
+        answer = int.__floordiv__(self, other)
+        exact = type(other) is Size and not int.__mod__(self, other)
+        if exact and all(answer % prime for prime in (*comparisons.dimensions, *comparisons.computed)):
+            return answer  # how often a dimension has another: a number
+        return _sized(answer, other)
 
     def __neg__(self) -> Any:
         return _sized(int.__neg__(self))

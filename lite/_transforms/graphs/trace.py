@@ -192,7 +192,7 @@ def _noted(graph: Graph) -> Iterator[None]:
     """
     before = dict(vars(comparisons))
     comparisons.found, comparisons.computed, comparisons.refused = {}, set(), None
-    comparisons.refuses = graph.refuses
+    comparisons.refuses, comparisons.dimensions = graph.refuses, graph.dimensions.values()
     try:
         yield
         if comparisons.refused is not None:

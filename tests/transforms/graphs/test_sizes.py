@@ -48,6 +48,18 @@ def test_how_often_a_size_has_another_is_a_number() -> None:
 
     check_graph(function, numbers(5, 6))
 
+    def other(x: np.ndarray) -> np.ndarray:  # which is a size here
+        rows = x.reshape(x.shape[0] * x.shape[1])
+        return x * (rows.shape[0] // x.shape[0])
+
+    check_graph(other, numbers(5, 6), axes={0: {0: "n", 1: "m"}})
+
+    def chosen(x: np.ndarray) -> np.ndarray:
+        count = np.nonzero(x > 0)[0].shape[0]
+        return x * (count * x.shape[0] // x.shape[0])
+
+    check_graph(chosen, numbers(5, 6))
+
 
 def test_numbers_over_a_size_are_computed() -> None:
     for function in (lambda x: x * (2 / x.shape[0]), lambda x: x * -(1 / x.shape[0])):
