@@ -523,10 +523,14 @@ def _fixed(graph: OperationGraph) -> frozenset[str]:
     """
     found = _used(graph, _FIXED) | _rotations(graph) | _statistics(graph) | _frozen(graph)
     reshaped = {x for node in graph.nodes if node.op == "Reshape" for x in (node.inputs[0], *node.outputs)}
+    neutral, others = set[str](), set[str]()
     for node in graph.nodes:  # what GroupNorm is written with, between two, before its own factor and offset
         if node.op == "InstanceNormalization" and reshaped >= {node.inputs[0], *node.outputs}:
             given = zip(node.inputs[1:], (1, 0), strict=True)
-            found |= {x for x, y in given if x in graph.weights and (graph.weights[x].array() == y).all()}
+            neutral |= {x for x, y in given if x in graph.weights and (graph.weights[x].array() == y).all()}
+        else:
+            others |= reads_of(node)
+    found |= neutral - others  # not those of a fresh layer, which exporters join with them
     for name in _used(graph, _MASKED) & graph.weights.keys():
         array = graph.weights[name].array()
         if array.dtype.kind == "f" and array.size and array.min() <= _LOWEST:

@@ -373,6 +373,12 @@ def test_ones_and_zeros_that_group_normalisations_are_written_with_do_not_learn(
     net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], numbers))
     learning = {name for name, p in net.named_parameters() if p.requires_grad}
     assert learning == numbers.keys() - {"groups", "back", "one", "nought"}
+    nodes[4] = writer.node(
+        "InstanceNormalization", "", ["d", "one", "bias"], ["e"], {}
+    )  # joined by an exporter
+    with pytest.warns(UserWarning, match="several nodes read one, which learn as one"):
+        net = nn.from_onnx(model_of(nodes, {"x": X}, ["y"], numbers))
+    assert {name for name, p in net.named_parameters() if p.requires_grad} == learning - {"scale"} | {"one"}
 
 
 RATES = 2.0 ** -np.arange(4)
