@@ -275,7 +275,7 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Set whether all distributions check parameters where `validate_args` is not given."""
+        """Set whether all distributions that take `validate_args` check parameters where it is not given."""
         Distribution._validates = value
 
     def _is_checked(self, validate_args: bool | None) -> bool:
