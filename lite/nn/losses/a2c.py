@@ -159,7 +159,8 @@ class A2CLoss(ActorCriticLoss):
         samples_mc_entropy: how many samples estimate an entropy that has no formula.
         entropy_coeff: 0.01 by default; 0 for no "loss_entropy".
         critic_coeff: None for no "loss_critic".
-        loss_critic_type, advantage_norm, separate_losses, reduction, clip_value, generator: as for `PPOLoss`.
+        loss_critic_type, advantage_norm, separate_losses: as for `PPOLoss`.
+        reduction, clip_value, generator, actor, critic: as for `PPOLoss`.
 
     Raises:
         TypeError, ValueError: as for `PPOLoss`.
@@ -202,10 +203,12 @@ class A2CLoss(ActorCriticLoss):
         reduction: str | None = None,
         clip_value: float | None = None,
         generator: Rng = None,
+        actor: Module | None = None,
+        critic: Module | None = None,
     ) -> None:
         super().__init__(
-            actor_network,
-            critic_network,
+            actor_network if actor is None else actor,
+            critic_network if critic is None else critic,
             loss_critic_type=loss_critic_type,
             reduction=reduction,
             clip_value=clip_value,
@@ -217,8 +220,8 @@ class A2CLoss(ActorCriticLoss):
         self._keep(_generator=generator, samples_mc_entropy=samples_mc_entropy, entropy_bonus=bonus)
         self.register_coeff_buffer("entropy_coeff", entropy_coeff)
         self.register_coeff_buffer("critic_coeff", critic_coeff)
-        critic = [] if critic_coeff is None else ["loss_critic"]
-        self.out_keys = ["loss_objective", *critic, *(["entropy", "loss_entropy"] if bonus else [])]
+        of_critic = [] if critic_coeff is None else ["loss_critic"]
+        self.out_keys = ["loss_objective", *of_critic, *(["entropy", "loss_entropy"] if bonus else [])]
 
     @dispatch
     def forward(self, tensordict: TensorDictBase) -> Any:
@@ -252,7 +255,7 @@ class ReinforceLoss(ActorCriticLoss):
         actor_network: a policy with `get_dist`; see `PPOLoss`.
         critic_network: gives "state_value", (*batch, 1).
         delay_value: estimate next values by a copy of the critic, which `SoftUpdate` or `HardUpdate` moves.
-        loss_critic_type, separate_losses, reduction, clip_value: as for `PPOLoss`.
+        loss_critic_type, separate_losses, reduction, clip_value, actor, critic: as for `PPOLoss`.
 
     Raises:
         TypeError, ValueError: as for `PPOLoss`.
@@ -296,10 +299,12 @@ class ReinforceLoss(ActorCriticLoss):
         separate_losses: bool = False,
         reduction: str | None = None,
         clip_value: float | None = None,
+        actor: Module | None = None,
+        critic: Module | None = None,
     ) -> None:
         super().__init__(
-            actor_network,
-            critic_network,
+            actor_network if actor is None else actor,
+            critic_network if critic is None else critic,
             loss_critic_type=loss_critic_type,
             reduction=reduction,
             clip_value=clip_value,

@@ -98,8 +98,8 @@ class PPOLoss(ActorCriticLoss):
         actor: Module | None = None,
         critic: Module | None = None,
     ) -> None:
-        actor_network = actor if actor_network is None else actor_network
-        critic_network = critic if critic_network is None else critic_network
+        actor_network = actor_network if actor is None else actor
+        critic_network = critic_network if critic is None else critic
         if actor_network is None or (critic_network is None and critic_coeff):
             raise TypeError("actor_network and, unless critic_coeff is None, critic_network must be given.")
         if advantage_norm is not None and normalize_advantage:

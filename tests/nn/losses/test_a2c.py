@@ -29,6 +29,10 @@ def test_options_and_errors() -> None:
     td = transitions(6, action=np.zeros(6, int), advantage=np.ones(6), value_target=np.ones((6, 1)))
     raises(ValueError, r"a last dimension of 1, got \(6,\) and log-probs", lambda: loss(td))
     raises(TypeError, "actor_network and critic_network must be given", lambda: A2CLoss(categorical()))
+    for kind in (A2CLoss, ReinforceLoss):
+        policy, values = categorical(), critic()
+        loss = kind(categorical(), actor=policy, critic=values)
+        assert (loss.actor_network, loss.critic_network) == (policy, values)
     clipping = A2CLoss(categorical(), critic(), clip_value=0.1)
     td["advantage"] = np.ones((6, 1))
     raises(KeyError, "reads the entry 'state_value'", lambda: clipping(td))
