@@ -140,8 +140,8 @@ def test_values_are_those_without_gradients(case: Case, dtype: Any) -> None:
     with lite.enable_grad():
         found = results_of(layer(*arrays, **options))
     for mine, other in zip(found, expected, strict=True):
-        # Sums of half precision near 0 differ by two units of their terms: with the C library's tanh, or where
-        # compiled code was loaded between the two.
+        # Sums of half precision near 0 differ by two units of their terms: with the C library's tanh, or
+        # where compiled code was loaded between the two.
         atol = 2e-3 if dtype is np.float16 else 1e-4
         np.testing.assert_allclose(detached(mine), other, rtol=1e-3, atol=atol, strict=True)
 
