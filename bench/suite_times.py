@@ -18,7 +18,8 @@ SUITES = {
     "tests, as the README says": "every behaviour once: `pytest`",
     "the tests that they leave out": "the rest of `pytest --all`",
     "parity with torch": "what needs torch or jax: `pytest tests/parity` and a few files",
-    "kernels compiled beforehand": "kernels from a library, and who calls them: `LITE_KERNELS=prebuilt pytest tests/kernels tests/nn` and others",
+    "kernels compiled beforehand": "kernels from a library, and who calls them: "
+    "`LITE_KERNELS=prebuilt pytest tests/kernels tests/nn` and others",
     "kernels without the compiler": "kernels, on NumPy: `LITE_KERNELS=numpy pytest tests/kernels`",
     "blocks of the READMEs": "Python blocks of the READMEs",
     "CUDA kernels compiled": "CUDA kernels, compiled",

@@ -714,6 +714,6 @@ if not TYPE_CHECKING:  # which would take any name for one that is there
 
     def __getattr__(name: str) -> Any:
         raise AttributeError(
-            f"module 'lite.nn.functional' has no attribute {name!r}: it has losses, activations and "
-            "one_hot; all else is a layer of lite.nn, or a formula of NumPy's functions"
+            f"module 'lite.nn.functional' has no attribute {name!r}: it has losses, activations, "
+            "normalize and one_hot; all else is a layer of lite.nn, or a formula of NumPy's functions"
         )

@@ -152,9 +152,8 @@ class Learner:
             if args.iterations > 1:
                 with params.to_module(self.policy):
                     given["before"] = self._known(given["rows"])
-            shares = (
-                weights_of(said, args)[chosen] / total
-            )  # the others count, too, though their gradient is 0
+            # The others count, too, though their gradient is 0.
+            shares = weights_of(said, args)[chosen] / total
             if self._compares:
                 given["reference"] = self._known(given["rows"])
             for _ in range(args.iterations):
