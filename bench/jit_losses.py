@@ -42,16 +42,17 @@ def _mlp(lib: Any, inputs: int, outputs: int, cells: int, activation: Any) -> An
 
 
 def _torch_updates(
-    loss: Any,
+    given: Any,
     batch: Any,
     parts: tuple[str, ...] = ("loss",),
     tau: float | None = None,
     max_norm: float | None = None,
 ) -> Alternatives:
-    """TorchRL's update as its scripts have it, with torch's fastest Adam; the same under torch.compile."""
+    """TorchRL's update as its scripts have it; with torch's fastest Adam; the same under torch.compile."""
 
-    def learning(loss: Any) -> Callable[[], Any]:
-        adam = torch.optim.Adam(loss.parameters(), lr=RATE, fused=True)
+    def learning(**how: bool) -> Callable[[], Any]:
+        loss = copy.deepcopy(given)
+        adam = torch.optim.Adam(loss.parameters(), lr=RATE, **how)
         target = None if tau is None else objectives.SoftUpdate(loss, tau=tau)
 
         def call() -> Any:
@@ -68,8 +69,8 @@ def _torch_updates(
 
         return call
 
-    compiled = torch.compile(learning(copy.deepcopy(loss)))
-    return {"torchrl": learning(loss), "torchrl, torch.compile": compiled}
+    fused, compiled = learning(fused=True), torch.compile(learning(fused=True))
+    return {"torchrl": learning(), "torchrl, fused Adam": fused, "torchrl, torch.compile": compiled}
 
 
 def dqn(threads: int) -> Alternatives:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -113,19 +114,32 @@ def steps(net: Any, x: np.ndarray, y: np.ndarray, threads: int) -> Alternatives:
     return with_and_without(regression(net, adam), TensorDict.from_module(net), adam, x, y, threads=threads)
 
 
-def torch_steps(net: Callable[[Any], Any], params: Any, x: np.ndarray, y: np.ndarray) -> Callable[[], Any]:
-    """Regression by a network of torch, with the fastest Adam that it has on a CPU."""
+def torch_steps(given: Any, call: Callable[[Any, Any], Any], x: np.ndarray, y: np.ndarray) -> Alternatives:
+    """Regression in torch by `call` of copies of a module or a dict of parameters, and an input.
+
+    With Adam as scripts make it, and with the fastest that torch has on a CPU.
+    """
     tx, ty = torch.from_numpy(x), torch.from_numpy(y)
-    adam = torch.optim.Adam(params, lr=RATE, fused=True)
 
-    def call() -> Any:
-        adam.zero_grad()
-        loss = torch.nn.functional.mse_loss(net(tx), ty)
-        loss.backward()
-        adam.step()
-        return loss
+    def learning(**how: bool) -> Callable[[], Any]:
+        own = copy.deepcopy(given)
+        adam = torch.optim.Adam(own.values() if isinstance(own, dict) else own.parameters(), lr=RATE, **how)
 
-    return call
+        def step() -> Any:
+            adam.zero_grad()
+            loss = torch.nn.functional.mse_loss(call(own, tx), ty)
+            loss.backward()
+            adam.step()
+            return loss
+
+        return step
+
+    return {"torch": learning(), "torch, fused Adam": learning(fused=True)}
+
+
+def run(net: Any, x: Any) -> Any:
+    """The network's result."""
+    return net(x)
 
 
 def torch_compiled(
@@ -195,7 +209,7 @@ def mlp(batch: int, threads: int) -> Alternatives:
         {
             **steps(net, x, y, threads),
             "lite, backward()": torchs_style(changed, x, y, threads),
-            "torch": torch_steps(torch_net, torch_net.parameters(), x, y),
+            **torch_steps(torch_net, run, x, y),
             "torch.compile": torch_compiled(*functional(torch_net), x, y),
             "by hand": lambda: by_hand(x, y),
             "JAX, jit": in_jax(weights, x, y),
@@ -237,13 +251,10 @@ def ensemble(count: int, threads: int) -> Alternatives:
     def mapped(params: Any, x: Any) -> Any:
         return torch.func.vmap(lambda p: torch.func.functional_call(skeleton, p, (x,)))(params)
 
-    def theirs(x: Any) -> Any:
-        return mapped(params, x)
-
     return same(
         {
             **with_and_without(update, stacked, adam, x, y, threads=threads),
-            "torch": torch_steps(theirs, params.values(), x, y),
+            **torch_steps(params, mapped, x, y),
             "torch.compile": torch_compiled(mapped, params, x, y),
         }
     )
@@ -268,7 +279,7 @@ def recurrent(times: int, threads: int) -> Alternatives:
     """GRU 8-64 over sequences, a batch of 32."""
     torch_net, net = torch.nn.GRU(8, 64, batch_first=True), nn.GRU(8, 64, batch_first=True)
     x, y = numbers(32, times, 8), numbers(32, times, 64, seed=1)
-    return network(torch_net, net, x, y, threads, torch_call=lambda x: torch_net(x)[0], call=_First(net))
+    return network(torch_net, net, x, y, threads, torch_call=lambda net, x: net(x)[0], call=_First(net))
 
 
 class _First(nn.Module):
@@ -288,12 +299,12 @@ def network(
     x: np.ndarray,
     y: np.ndarray,
     threads: int,
-    torch_call: Callable[[Any], Any] | None = None,
+    torch_call: Callable[[Any, Any], Any] | None = None,
     call: Any = None,
 ) -> Alternatives:
     """Steps of a network of each side with the same weights."""
     net.load_state_dict(torch_net.state_dict())
-    theirs = {"torch": torch_steps(torch_call or torch_net, torch_net.parameters(), x, y)}
+    theirs = torch_steps(torch_net, torch_call or run, x, y)
     if torch_call is None:
         theirs["torch.compile"] = torch_compiled(*functional(torch_net), x, y)
     return same({**steps(call or net, x, y, threads), **theirs})
