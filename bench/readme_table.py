@@ -119,7 +119,7 @@ FORMULAS: dict[str, tuple[str, Callable[[Ratios], str]]] = {
     "operations": ("tensordict", lambda of: str(len(of("", but=_CONVERTS)))),
     "flat": ("tensordict", lambda of: mean(of("^five leaves$", column="group", but=_CONVERTS))),
     "keys": ("tensordict", lambda of: span(of("^keys of 100$"))),
-    "steps": ("jit", lambda of: span(of("", "^(torch|torchrl)$"))),
+    "steps": ("jit", lambda of: span(of("", "^(torch|torchrl)(, fused Adam)?$"))),
     "compiled": ("jit", lambda of: span(of("", "torch.compile$"))),
     "jax_steps": ("jit", lambda of: span(of("^MLP", "^JAX"))),
     "files": ("files", lambda of: span(of("^(?!mapped)"))),  # reads of mapped files are TensorDict's own
