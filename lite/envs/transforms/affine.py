@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from lite import NestedKey, get_default_dtype
@@ -31,7 +32,7 @@ class _Affine(Transform):
     def _apply_transform(self, obs: Any) -> Any:
         buffers = self.__dict__["_buffers"]
         loc, scale, standard = buffers["loc"], buffers["scale"], buffers["standard_normal"]
-        plain = type(loc) is type(scale) is type(standard) is np.ndarray
+        plain = type(loc) is type(scale) is type(standard) is ndarray
         if not (plain and obs.dtype is loc.dtype is scale.dtype):
             loc, scale, standard = _numbers(buffers)
             obs, loc, scale = in_common_dtype(obs, loc, scale)

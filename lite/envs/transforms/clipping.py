@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy import maximum, minimum, ndarray  # as attributes of np, 25 ns more each
 
 from lite import NestedKey, TensorDictBase, get_default_dtype
 from lite._arrays.dtypes import is_inexact
@@ -229,11 +230,12 @@ def _clipped(value: Any, low: Any, high: Any) -> Any:
     if value.dtype.kind in "iub":
         floats = [bound.dtype for bound in (low, high) if bound is not None and bound.dtype.kind == "f"]
         value = value.astype(floats[0]) if floats else value
-    if type(low) is type(high) is np.ndarray:
+    if type(low) is type(high) is ndarray:
         low, high = numbers(value.dtype, low.item(), high.item())
-        if type(value) is np.ndarray and value.size > _MANY:
+        if type(value) is ndarray and value.size > _MANY:
             return np.clip(value, low, high)
     else:  # one is None, or both are of a graph
-        low, high = (numbers(value.dtype, x.item())[0] if type(x) is np.ndarray else x for x in (low, high))
-    value = value if low is None else np.maximum(value, low)
-    return value if high is None else np.minimum(value, high)
+        low = numbers(value.dtype, low.item())[0] if type(low) is ndarray else low
+        high = numbers(value.dtype, high.item())[0] if type(high) is ndarray else high
+    value = value if low is None else maximum(value, low)
+    return value if high is None else minimum(value, high)
