@@ -469,7 +469,7 @@ class EnvBase(EnvSpecs, ABC):
                 f"got {type(tensordict).__name__}."
             )
         size = self.batch_size
-        if (self.batch_locked or size) and tensordict.batch_size != size:
+        if tensordict.batch_size != size and (size or self.batch_locked):
             raise RuntimeError(
                 f"the TensorDict must have the environment's batch size, {size}, got {tensordict.batch_size}."
             )
@@ -482,7 +482,8 @@ class EnvBase(EnvSpecs, ABC):
             shapes = self._cached("reward_shapes", lambda: [(k, specs[k].shape) for k in self.reward_keys])
         if not isinstance(following, TensorDictBase):
             raise RuntimeError(f"_step and transforms must give TensorDicts, got {type(following).__name__}.")
-        lead = following.batch_size[: following.ndim - self.ndim]
+        states = self.done_states
+        lead = following.batch_size[: following.ndim - states.ndim]
         for key, shape in shapes:
             reward = following.get(key, None)
             if reward is None:
@@ -490,7 +491,7 @@ class EnvBase(EnvSpecs, ABC):
             wanted = (*lead, *shape) if lead else shape
             if reward.shape != wanted and -1 not in wanted:
                 following.set(key, reward.reshape(wanted))
-        self.done_states.complete(following)
+        states.complete(following)
         if self.run_type_checks:
             self._check_types(following)
         return following

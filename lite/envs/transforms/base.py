@@ -225,7 +225,8 @@ class Transform(TensorDictModuleBase):
         """An entry; KeyError where it is missing."""
         value = td.get(key, None)
         if value is None:
-            raise KeyError(f"{type(self).__name__} reads {key!r}, which is missing.")
+            there = sorted(td.keys(True, True), key=str)
+            raise KeyError(f"{type(self).__name__} reads {key!r}, which is missing; there are {there}.")
         return value
 
     # -- specs ----------------------------------------------------------------------------------
@@ -303,7 +304,11 @@ class Transform(TensorDictModuleBase):
 
     def empty_cache(self) -> None:
         """Forget the parent, which is rebuilt when it is asked for."""
-        self.__dict__["_parent"] = None
+        self.__dict__["_parent"] = self.__dict__["_listed"] = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__["_listed"] = None  # what each call reads of the attributes, listed once
+        super().__setattr__(name, value)
 
     @property
     def container(self) -> Any:
@@ -329,7 +334,7 @@ class Transform(TensorDictModuleBase):
 
     def __getstate__(self) -> dict[str, Any]:
         # Copies and pickles are in no environment: what holds them takes them in.
-        state = {**self.__dict__, "_container": None, "_parent": None}
+        state = {**self.__dict__, "_container": None, "_parent": None, "_listed": None}
         for registry in ("_parameters", "_buffers", "_modules"):
             state[registry] = dict(state[registry])
         return state
@@ -417,10 +422,7 @@ def converted(
             else:
                 tensordict.set(target, function(value))
         elif not transform._missing_tolerance and not is_graph(tensordict):
-            raise KeyError(
-                f"{type(transform).__name__} reads {source!r}, which is missing; there are "
-                f"{sorted(tensordict.keys(True, True), key=str)}."
-            )
+            transform._read(tensordict, source)  # which raises
         place += 1  # noqa: SIM113 - enumerate takes a twentieth of it
     return tensordict
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from inspect import unwrap
 from typing import Any
 
 import numpy as np
+from numpy import ndarray
 
 from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
 from lite.envs.transforms.base import Keys, Transform, of_one_shape
 from lite.specs.arrays import Unbounded
 from lite.specs.composite import Composite
+
+_join_arrays: Any = unwrap(np.concatenate)  # without a look for other types, in two thirds of the time
 
 
 class CatTensors(Transform):
@@ -79,30 +83,31 @@ class CatTensors(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Join the entries, in place."""
-        state = self.__dict__
-        keys, dim, target = state["_in_keys"] or self.in_keys, state["dim"], state["_out_keys"][0]
-        entries: Any = tensordict._data if type(tensordict) is TensorDict else {}
-        values: list[Any] = []
+        keys, dim, target, more_dims, drops = self.__dict__["_listed"] or self._list()
+        dense, join, values = type(tensordict) is TensorDict, _join_arrays, []
+        entries: Any = tensordict._data if dense else {}
         for key in keys:
-            value = entries.get(key)  # a call takes a twentieth of the time of two small ones
-            values.append(tensordict.get(key, None) if value is None else value)
-        if state["unsqueeze_if_oor"]:
-            least, place = (dim, -1) if dim > 0 else (-dim - 1, 0)
-            values = [v if v is None or v.ndim > least else np.expand_dims(v, place) for v in values]
-        try:
-            tensordict.set(target, np.concatenate(values, dim))
-        except (TypeError, ValueError, NotImplementedError):  # the last of graphs
-            missing = [key for place, key in enumerate(keys) if values[place] is None]
-            if keys and not missing:
-                raise
-            raise KeyError(
-                f"CatTensors reads {keys}, of which {missing} are missing; there are "
-                f"{sorted(tensordict.keys(True, True), key=_name)}."
-            ) from None
-        if state["_del_keys"]:
-            for key in {*keys} - {target}:
-                tensordict.del_(key)
+            value = entries.get(key)
+            if type(value) is not ndarray:
+                value, join = self._read(tensordict, key), np.concatenate
+            values.append(value)
+        # No comprehension is here: the names that it reads would be slower, by a twentieth of the whole.
+        joined = join(_with_dims(values, dim) if more_dims else values, dim)
+        if dense and type(target) is str:
+            tensordict._set_here(target, joined, False)
+        else:
+            tensordict.set(target, joined)
+        for key in {*keys} - {target} if drops else ():
+            tensordict.del_(key)
         return tensordict
+
+    def _list(self) -> tuple[Any, ...]:
+        keys, target = self.in_keys, self.out_keys[0]
+        if not keys:
+            raise KeyError("CatTensors reads no entries: give in_keys, or put it into an environment.")
+        listed = keys, self.dim, target, self.unsqueeze_if_oor, self._del_keys
+        self.__dict__["_listed"] = listed
+        return listed
 
     _call = forward
 
@@ -126,6 +131,11 @@ class CatTensors(Transform):
 
 
 belong_to("lite.envs", CatTensors)
+
+
+def _with_dims(values: list[Any], dim: int) -> list[Any]:
+    least, place = (dim, -1) if dim > 0 else (-dim - 1, 0)
+    return [v if v.ndim > least else np.expand_dims(v, place) for v in values]
 
 
 def _name(key: NestedKey) -> str:

@@ -9,12 +9,7 @@ import numpy as np
 
 from lite import TensorDict, TensorDictBase
 from lite._arrays.public import belong_to
-from lite.envs.transforms.base import (
-    Keys,
-    Transform,
-    TwoWayTransform,
-    apply_to_composite_inv,
-)
+from lite.envs.transforms.base import Keys, Transform, TwoWayTransform, apply_to_composite_inv
 from lite.envs.transforms.images import ImageTransform
 from lite.envs.transforms.spec_changes import map_inputs, map_outputs, mapped
 from lite.specs.base import Shape, TensorSpec, as_size

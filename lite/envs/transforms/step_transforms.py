@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy import asarray, empty
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDict, TensorDictBase
@@ -43,6 +44,7 @@ class StepTransform(EnvironmentTransform, ABC):
     _changes_done: ClassVar[bool] = True  # whether `step` may write done entries
     _keeps_next: ClassVar[bool] = False  # whether entries that the policy wrote to "next" are kept
     _own_flags: ClassVar[list[Path]] = []  # done entries of its own
+    _sources: ClassVar[list[Path]] = [("reward",)]  # entries of "next" that `step` reads, besides its own
     _at_root: ClassVar[bool] = False  # whether keys are those of the root where agents alone are done, too
     reset_key = ResetKey()
 
@@ -84,38 +86,38 @@ class StepTransform(EnvironmentTransform, ABC):
         return tensordict_reset
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
-        for node in self._nodes:
-            self._step_of(*(td.get(node) if node else td for td in (tensordict, next_tensordict)))
+        nodes, sources, paths, ends = self.__dict__["_listed"] or self._list()
+        for node in nodes:
+            td, after = tensordict, next_tensordict
+            if node:
+                td, after = td.get(node), after.get(node)
+            entries, following, written = {}, {}, paths
+            for path, key in sources:
+                following[path] = self._read(after, key)
+            for path, key in paths:
+                before = td.get(key, None)
+                if before is None:
+                    before = self.initial(tuple(td.batch_size))[path]
+                entries[path] = before = asarray(before)
+                following[path] = empty(before.shape, before.dtype)
+            if ends:
+                # Copies, as the environment may own the arrays.
+                done = after.get("done")
+                for path in _FLAGS:
+                    flag = after.get(path[0], None)
+                    following[path] = np.zeros_like(done) if flag is None else np.array(flag)
+                written = [*paths, *((path, path[0]) for path in _FLAGS)]
+            self.step(entries, following)
+            for path, key in written:
+                if not self._keeps_next or key not in after:
+                    after.set(key, following[path])
         return next_tensordict
 
-    def _step_of(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> None:
-        following: dict[Path, Any] = {
-            path: self._read(next_tensordict, to_key(path)) for path in self._sources()
-        }
-        entries, written = {}, []
-        for path in self._paths():
-            key = to_key(path)
-            before = tensordict.get(key, None)
-            if before is None:
-                before = self.initial(tuple(tensordict.batch_size))[path]
-            entries[path] = before = np.asarray(before)
-            following[path] = np.empty_like(before)
-            written.append((key, path))
-        if self._changes_done:
-            # Copies, as the environment may own the arrays.
-            done = next_tensordict.get("done")
-            for path in _FLAGS:
-                flag = next_tensordict.get(path[0], None)
-                following[path] = np.zeros_like(done) if flag is None else np.array(flag)
-                written.append((path[0], path))
-        self.step(entries, following)
-        for key, path in written:
-            if not self._keeps_next or key not in next_tensordict:
-                next_tensordict.set(key, following[path])
-
-    def _sources(self) -> list[Path]:
-        """Entries of "next" that `step` reads, besides its own."""
-        return [("reward",)]
+    def _list(self) -> tuple[Any, ...]:
+        # Once, until an attribute is assigned: steps take a third less.
+        sources, paths = ([(path, to_key(path)) for path in x] for x in (self._sources, self._paths()))
+        self.__dict__["_listed"] = listed = self._nodes, sources, paths, self._changes_done
+        return listed
 
     def _paths(self) -> list[Path]:
         """Entries that `step` writes: the keys of `initial`; overridden where making its arrays is slow."""
@@ -182,6 +184,8 @@ class StepCounter(StepTransform):
         [0 1 2 3 0 1] [False False False  True False False]
     """
 
+    _sources: ClassVar[list[Path]] = []
+
     def __init__(
         self,
         max_steps: int | None = None,
@@ -241,9 +245,6 @@ class StepCounter(StepTransform):
     @property
     def _changes_done(self) -> bool:  # type: ignore[override]
         return self.max_steps is not None
-
-    def _sources(self) -> list[Path]:
-        return []
 
     def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
         most = np.iinfo(np.int64).max
@@ -323,18 +324,10 @@ class RewardSum(StepTransform):
             tensordict_reset.set(key, where_reset(mask, zero, tensordict.get(key, None)))
         return tensordict_reset
 
-    def empty_cache(self) -> None:
-        super().empty_cache()
-        self.__dict__.pop("_paired", None)
-
     @property
     def _pairs(self) -> list[tuple[Path, Path]]:
-        pairs: list[tuple[Path, Path]] | None = self.__dict__.get("_paired")
-        if pairs is None:
-            keys = zip(self.in_keys, self.out_keys, strict=True)
-            pairs = [(require_path(source), require_path(target)) for source, target in keys]
-            self.__dict__["_paired"] = pairs
-        return pairs
+        keys = zip(self.in_keys, self.out_keys, strict=True)
+        return [(require_path(source), require_path(target)) for source, target in keys]
 
     def initial(self, batch: tuple[int, ...]) -> dict[Path, NDArray[Any]]:
         parent = self.parent
@@ -344,10 +337,12 @@ class RewardSum(StepTransform):
         return {path: parent.full_reward_spec[to_key(source)].zero(lead) for source, path in self._pairs}
 
     def step(self, entries: Entries, following: Entries) -> None:
-        for source, path in self.__dict__.get("_paired") or self._pairs:
-            np.add(entries[path], following[source], out=following[path])
+        _, sources, paths, _ = self.__dict__["_listed"] or self._list()
+        for place, (path, _) in enumerate(paths):
+            np.add(entries[path], following[sources[place][0]], out=following[path])
 
-    def _sources(self) -> list[Path]:
+    @property
+    def _sources(self) -> list[Path]:  # type: ignore[override]
         return [source for source, _ in self._pairs]
 
     def _paths(self) -> list[Path]:
@@ -400,6 +395,7 @@ class InitTracker(StepTransform):
 
     _is_state = False
     _changes_done = False
+    _sources: ClassVar[list[Path]] = []
 
     def __init__(self, init_key: str = "is_init") -> None:
         super().__init__()
@@ -415,9 +411,6 @@ class InitTracker(StepTransform):
 
     def _paths(self) -> list[Path]:
         return [(self.init_key,)]
-
-    def _sources(self) -> list[Path]:
-        return []
 
     def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
         return {(self.init_key,): Categorical(2, (*batch, 1), dtype=np.bool_)}
@@ -464,6 +457,7 @@ class TensorDictPrimer(StepTransform):
     """
 
     _changes_done = False
+    _sources: ClassVar[list[Path]] = []
     _keeps_next = True
     _at_root = True
 
@@ -546,9 +540,6 @@ class TensorDictPrimer(StepTransform):
         for path, value in self.initial(tuple(tensordict.batch_size)).items():
             tensordict.set(to_key(path), value)
         return tensordict
-
-    def _sources(self) -> list[Path]:
-        return []
 
     def _paths(self) -> list[Path]:
         return list(self._by_path)

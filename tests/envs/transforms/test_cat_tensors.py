@@ -55,7 +55,20 @@ def test_entries_of_the_environment():
     assert repr(cat) == "CatTensors(in_keys=['a', ('n', 'b')], out_key=x)"
 
 
+def test_assignments_count_after_a_call():
+    cat = CatTensors(["a", "b"], "x", del_keys=False)
+    td = cat(TensorDict(a=np.zeros((1, 2)), b=np.ones((1, 2)), c=np.full((1, 2), 2)))
+    cat.dim, cat.in_keys, cat.out_keys = 0, ["c", "b"], ["y"]
+    assert cat(td)["y"].tolist() == [[2, 2], [1, 1]]
+    cat.in_keys.append("a")
+    assert cat(td)["y"].tolist() == [[2, 2], [1, 1], [0, 0]]
+    cat.dim = 1
+    assert cat(td)["y"].tolist() == [[2, 2, 1, 1, 0, 0]]
+
+
 def test_arguments():
-    raises(KeyError, r"of which \['c'\] are missing", lambda: CatTensors(["a", "c"])(TensorDict(a=1.0)))
+    missing = r"CatTensors reads 'c', which is missing; there are \['a'\]"
+    raises(KeyError, missing, lambda: CatTensors(["a", "c"])(TensorDict(a=1.0)))
+    raises(KeyError, "CatTensors reads no entries", lambda: CatTensors()(TensorDict(a=1.0)))
     raises(ValueError, "dim must be -1", lambda: CatTensors(dim=-2))
     raises(TypeError, "out_key must be a key", lambda: CatTensors(["a"], 3))

@@ -22,7 +22,7 @@ from lite.data import (
     TensorDictPrimer,
     Unbounded,
 )
-from lite.envs import TransformedEnv, check_env_specs, gSDENoise
+from lite.envs import RenameTransform, TransformedEnv, check_env_specs, gSDENoise
 
 
 def collected(*transforms, policy=None, frames=48, lengths=LENGTHS, **keywords):
@@ -221,6 +221,18 @@ def test_what_an_environment_gave_is_not_written():
     assert td.shape == (1,)
     assert td["next", "truncated"].all()
     assert not flags.any()
+
+
+def test_assignments_count_after_a_step():
+    counter, total = StepCounter(), RewardSum()
+    env = TransformedEnv(Steps(9), counter).append_transform(total)
+    env.rollout(2)
+    counter.max_steps, counter.step_count_key = 1, "n"
+    assert env.rollout(9)["next", "n"].ravel().tolist() == [1]
+    total.out_keys = ["sum"]
+    assert env.rollout(9)["next", "sum"].ravel().tolist() == [1.0]
+    env.insert_transform(0, RenameTransform(["reward"], ["gain"]))
+    assert env.rollout(9)["next", "sum"].ravel().tolist() == [1.0]
 
 
 def test_sums_with_reset_keys():
