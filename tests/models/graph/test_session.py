@@ -45,6 +45,11 @@ def test_threads(monkeypatch: pytest.MonkeyPatch) -> None:
         open_session(MODELS / "optimum-llama" / "model.onnx", num_threads=0)
 
 
+def test_idle_threads_spin_for_a_millisecond() -> None:
+    options = open_session(MODELS / "optimum-llama" / "model.onnx", num_threads=2).get_session_options()  # type: ignore[attr-defined]
+    assert options.get_session_config_entry("session.intra_op.spin_duration_us") == "1000"
+
+
 def test_cuda_without_a_gpu_build(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(onnxruntime, "get_available_providers", lambda: ["CPUExecutionProvider"])
     with pytest.raises(RuntimeError, match=rf"needs a GPU build of onnxruntime.*{BOTH}"):
