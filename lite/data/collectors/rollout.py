@@ -224,17 +224,13 @@ class Rollout:
                 self._buffers[turn][key][at] = array
 
         reached, present, reward, terminated, truncated, autoreset = self.environments.step(actions)
-        if not self.allow_nan:
-            self._check_numbers(reached)
-            if autoreset is not None:
-                self._check_numbers(present)
         rewards, terminations, truncations, dones = self._flat
         rewards[...] = reward
         terminations[...] = terminated
         truncations[...] = truncated
-        if not self.allow_nan:
-            self._check_numbers([rewards], "a reward")
-        np.logical_or(terminations, truncations, out=dones)
+        if not self.allow_nan:  # in one call, as each takes a microsecond
+            self._check_numbers([*reached, rewards] if autoreset is None else [*reached, *present, rewards])
+        np.logical_or(terminations, truncations, dones)
         for transform in self.transforms:
             transform.step(self.entries, following)
         if not only_actions:
@@ -323,13 +319,14 @@ class Rollout:
         self._ids[fresh] = np.arange(self.next_traj, self.next_traj + count)
         self.next_traj += count
 
-    def _check_numbers(self, arrays: list[Array], what: str = "an observation") -> None:
+    def _check_numbers(self, arrays: list[Array]) -> None:
         """Raise Fault for NaN in arrays of all environments."""
         for array in arrays:
             if array.dtype.kind == "f" and array.size:
                 at = array.argmax()  # of the first NaN, if there is any
                 number = array.item(at)
                 if number != number:
+                    what = "a reward" if array is self._flat[0] else "an observation"
                     raise Fault(f"gave {what} of NaN", int(at * self.environments.count // array.size))
 
     # -- writes ---------------------------------------------------------------------------------
