@@ -19,7 +19,7 @@ import os
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import cache
@@ -45,17 +45,22 @@ PROCESS = os.urandom(4).hex()  # in a container the next process has the number 
 _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 
 
-def replace_tree(root: str, write: Callable[[str, Listing], T]) -> T:
+def replace_tree(root: str, write: Callable[[str, Listing], T], names: Collection[str] | None = None) -> T:
     """Call `write` on a new folder, then make its files the content of `root`; other files in `root` stay.
 
     Nothing changes if `write` raises. Its second argument is what `root` holds. If that is anything, no other
     writer is active (if the system has locks), and `write` may read `root`.
+
+    Args:
+        root: the folder.
+        write: see above.
+        names: all files that `write` may make, if it makes no folders: a listing takes a twentieth of all.
     """
     with naming(root):
-        return _replaced(root, write)
+        return _replaced(root, write, names)
 
 
-def _replaced(root: str, write: Callable[[str, Listing], T]) -> T:
+def _replaced(root: str, write: Callable[[str, Listing], T], names: Collection[str] | None) -> T:
     top, subfolder = outermost(root)
     while not subfolder and not os.path.isdir(root):
         with _stage(root) as stage:
@@ -77,7 +82,8 @@ def _replaced(root: str, write: Callable[[str, Listing], T]) -> T:
             while not _renamed(stage, f"{top}/{COMMIT}"):
                 finish(top)
                 there = listed(top)
-        finish(top, there)
+        # It is the folder of this writer, so no link.
+        _move(f"{top}/{COMMIT}", top, there, None if subfolder else names)
     return result
 
 
@@ -106,7 +112,7 @@ def outermost(folder: str) -> tuple[str, str]:
 def _is_node(folder: str) -> bool:
     """Whether a folder, other than the root of the file system, holds a saved container."""
     where = f"{folder}/{meta.NAME}"
-    if not os.path.isfile(where) or folder == os.path.dirname(folder):
+    if not os.access(where, os.F_OK) or folder == os.path.dirname(folder):
         return False
     try:
         return isinstance(meta.loads(read_file(where, meta.MAX_BYTES), where).get("_type"), str)
@@ -262,16 +268,18 @@ def _refuse_link(folder: str) -> None:
         raise ValueError(f"refusing to follow the symbolic link {folder}.")
 
 
-def _move(source: str, target: str, before: Listing | None = None) -> None:
-    entries = listed(source)
-    folders = [name for name, entry in entries.items() if entry.is_dir(follow_symlinks=False)]
+def _move(
+    source: str, target: str, before: Listing | None = None, names: Collection[str] | None = None
+) -> None:
+    entries = listed(source) if names is None else dict.fromkeys(names)
+    folders = [name for name, entry in entries.items() if entry and entry.is_dir(follow_symlinks=False)]
     files = entries.keys() - folders
     for name in folders:
         with suppress(FileExistsError):
             os.mkdir(f"{target}/{name}")
         _refuse_link(f"{target}/{name}")
         _move(f"{source}/{name}", f"{target}/{name}")
-    order = sorted(files, key=lambda name: name == meta.NAME)
+    order = [*files - {meta.NAME}, *files & {meta.NAME}]
     if meta.NAME in files:
         kept = files.intersection(meta.PICKLES)
         if kept:

@@ -207,7 +207,8 @@ def write_folder(
             _check_targets(plan, root, there, existsok, kept)
         return _fill(plan, kept, stage, root, like, threads)
 
-    made = zip(plan.leaves, replace_tree(root, fill), strict=True)
+    flat = [path for path, _ in (*plan.leaves, *plan.texts)] if len(plan.folders) == 1 else None
+    made = zip(plan.leaves, replace_tree(root, fill, flat), strict=True)
     return plan, [placed(array, f"{root}/{path}") for (path, _), array in made]
 
 

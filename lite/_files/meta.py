@@ -151,7 +151,7 @@ def join(entries: dict[str, str], shape: tuple[int, ...], names: list[str | None
         names = None
     if moved or names is not None:
         parts.append(f'"{_free_name(entries)}":[{{"names":{text_of(names)},"entries":[{",".join(moved)}]}}]')
-    parts.append(f'"shape":{text_of(list(shape))},"device":"cpu","_type":"{TENSORDICT}"')
+    parts.append(f'"shape":[{",".join(map(str, shape))}],"device":"cpu","_type":"{TENSORDICT}"')
     return _encoded(f"{{{','.join(parts)}}}")
 
 

@@ -47,6 +47,7 @@ def test_a_nested_folder_written_while_new_files_wait(nested, tmp_path):
     path = tmp_path / "td"
     waiting(path)
     TensorDict({"only": np.arange(5)}, [5]).memmap(path / nested)
+    assert not (path / commit.COMMIT).exists()
     for _ in range(2):
         assert TensorDict.load_memmap(path / nested)["only"].tolist() == list(range(5))
         commit.finish(str(path))
