@@ -60,6 +60,17 @@ def test_eos_given_as_text_is_resolved_by_the_tokenizer(folder: Path) -> None:
         assert ModelConfig.from_directory(folder).eos_token_ids == (7,), form
 
 
+def test_a_named_token_is_found_before_the_model_of_the_tokenizer(folder: Path) -> None:
+    (folder / "tokenizer_config.json").write_text(json.dumps({"eos_token": "<end>"}))
+    added = '{"added_tokens": [{"id": 11, "content": "<end>", "model": 2}]'
+    for rest in (', "padding": null}', ', "model": {"vocab": {"<end>": 7}}}'):
+        (folder / "tokenizer.json").write_text(added + rest)
+        assert ModelConfig.from_directory(folder).eos_token_ids == (11,), rest
+    unread = ',\n  "model": {"vocab": what takes long to read'
+    (folder / "tokenizer.json").write_text(added.replace(', "model": 2', "") + unread)
+    assert ModelConfig.from_directory(folder).eos_token_ids == (11,)
+
+
 def test_text_config_of_multimodal_models(folder: Path) -> None:
     content = {"max_position_embeddings": 1, "text_config": {"max_position_embeddings": 77}}
     (folder / "config.json").write_text(json.dumps(content))
