@@ -35,7 +35,8 @@ class Pool:
 
     A decoder computes one run after the other. Several of them, with the same weights and rows of their own,
     use cores that a run of a small graph leaves idle. There is one pool of a model, which all its wrappers
-    share. Earlier decoders are taken first, so a single caller always gets the same one.
+    share. Who waits longest is next. Earlier decoders are taken first, so a single caller always gets the
+    same one.
 
     Args:
         model: the decoder; others are made by its method `sibling` when they are asked for.
@@ -53,6 +54,7 @@ class Pool:
         # What each call holds; a decoder in none of these lists is free. Taking and giving back is one method
         # of a list, which an interrupt (it comes between instructions of Python) cannot cut in two.
         self._leases: dict[int, list[Decoder]] = {}
+        self._waiting: dict[int, list[Decoder]] = {}  # leases in the order in which they came
         self._used: dict[int, Decoder] = {}  # by thread
         # Taken by itself: an interrupt within the condition's own methods could leave it taken.
         self._lock = threading.Lock()
@@ -174,11 +176,17 @@ class Pool:
         self._notify()
 
     def _take(self, lease: list[Decoder], most: int) -> None:
-        """Wait for a free decoder; take it, and more that are free, up to `most`."""
+        """Wait for a free decoder, behind who waits already; take it and, up to `most`, others."""
+        key = id(lease)
         with self._lock:
-            while not (free := self._free()):
-                self._changed.wait(_LOOK_AGAIN)
-            lease.extend(free[:most])
+            try:
+                self._waiting[key] = lease
+                while next(iter(self._waiting)) != key or not (free := self._free()):
+                    self._changed.wait(_LOOK_AGAIN)
+                lease.extend(free[:most])
+            finally:
+                self._waiting.pop(key, None)
+                self._changed.notify_all()
 
     def _free(self) -> list[Decoder]:
         held = {id(decoder) for lease in list(self._leases.values()) for decoder in lease}

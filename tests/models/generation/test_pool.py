@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from helpers.cases import raises
-from helpers.waiting import LONG
+from helpers.waiting import LONG, until
 
 from lite.models.generation import pool as pool_module
 from lite.models.generation.pool import Pool
@@ -72,6 +72,28 @@ def test_callers_run_at_the_same_time_and_wait_for_a_free_decoder() -> None:
         results = list(threads.map(lambda row: pool.run(work, [row], most=1), range(8), timeout=LONG))
     assert [row for ((_, row),) in results] == list(range(8))
     assert {number for ((number, _),) in results} == {0, 1}
+
+
+def test_who_waits_is_before_who_has_just_run() -> None:
+    """Otherwise new weights waited for seconds beside callers that never pause."""
+    pool, order, begun = Pool.of(Model()), [], threading.Event()
+
+    def work(model: Any, rows: Sequence[str]) -> list[Any]:
+        order.extend(rows)
+        begun.set()
+        until(lambda: "first" not in rows or bool(pool._waiting))
+        return list(rows)
+
+    def busy() -> None:
+        for name in ("first", "third"):
+            pool.run(work, [name], most=1)
+
+    with ThreadPoolExecutor(1) as threads:
+        running = threads.submit(busy)
+        assert begun.wait(LONG)
+        pool.run(work, ["second"], most=1)
+        running.result(LONG)
+    assert order == ["first", "second", "third"]
 
 
 def test_a_part_that_fails_fails_the_call_and_all_decoders_come_back() -> None:
