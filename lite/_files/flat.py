@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shutil
 import struct
 import tokenize
@@ -240,6 +241,7 @@ def write_safetensors(path: str, arrays: dict[str, Array], metadata: dict[str, s
     Raises:
         ImportError: without the package.
         ValueError: a dtype that the format does not have.
+        OSError: as of other files, such as of a full disk.
     """
     package = _package()
     dense = {
@@ -254,6 +256,9 @@ def write_safetensors(path: str, arrays: dict[str, Array], metadata: dict[str, s
             file.close()  # Windows replaces no open file
             os.replace(f"{folder}/file", file.name)
         except package.SafetensorError as error:
+            if found := re.search(r"(.*) \(os error (\d+)\)", str(error)):
+                code = int(found[2])  # Windows has numbers of its own, which the last argument takes
+                raise OSError(code, found[1], path, code) from error
             raise ValueError(f"{path} cannot be written: {error}") from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)
