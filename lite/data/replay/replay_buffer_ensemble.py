@@ -238,7 +238,7 @@ class ReplayBufferEnsemble:
 
     def _load_all(self, loads: Sequence[Callable[..., None]], own: Mapping[str, Any] | None) -> None:
         """Load all buffers or, if one would raise, none; and the state beside theirs."""
-        if own is not None and (missing := self._own_state().keys() - own):
+        if own is not None and (missing := self._own_state().keys() - own.keys()):
             raise ValueError(f"the state is of an ensemble of another kind: it has no {sorted(missing)}.")
         for each in loads:
             each(check=True)  # changes nothing

@@ -190,6 +190,9 @@ def test_a_state_goes_on_with_the_same_draws(tmp_path) -> None:
             np.testing.assert_array_equal(other.sample(4)["step"], expected)
     with pytest.raises(ValueError, match="state_dict must be of 1 buffers, got 2"):
         ReplayBufferEnsemble(filled(0, 1)).load_state_dict(made[0].state_dict())
+    TensorDict().save(tmp_path / "folder" / "ensemble.npz")
+    with pytest.raises(ValueError, match="the state is of an ensemble of another kind"):
+        made[2].loads(tmp_path / "folder")
 
 
 def test_the_share_of_a_buffer_is_no_conflict_with_its_own_batch_size() -> None:
