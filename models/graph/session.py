@@ -332,8 +332,8 @@ def open_session(
     spin = ("spin_duration_us", "1000") if spinning else ("allow_spinning", "0")
     options.add_session_config_entry(f"session.intra_op.{spin[0]}", spin[1])
     if content is not None:
-        content, folder = _with_links_followed(content, Path(graph).parent.resolve())
-        options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(folder))
+        content, folder = _with_links_followed(content, Path(graph).parent)
+        options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     if weights and content is not None:
         content = with_named_weights_outside(content, weights.keys(), "given")
         given = [_ort_value(ort, array) for array in weights.values()]
@@ -391,7 +391,7 @@ def _ort_value(ort: Any, array: NDArray[Any]) -> Any:
     return ort.OrtValue.ortvalue_from_numpy(array)
 
 
-def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, Path]:
+def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, str]:
     """A model and the folder of its data, which may be links beside its file, as in a download cache.
 
     onnxruntime takes links for a way out of the folder when it is given a model's bytes.
@@ -399,12 +399,15 @@ def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, Path]:
     if b"location" not in content or all(f.is_file() and not f.is_symlink() for f in folder.iterdir()):
         return content, folder  # as mostly; looking for names takes 5 ms for each 200 kB of a graph
     names = scan_bytes(content).external_files
+    if not names:  # that of a process that runs for long may be gone
+        return content, ""
+    folder = folder.resolve()
     targets = {name: (folder / name).resolve() for name in names}
     folders = {target.parent for target in targets.values()}
     if all(target == folder / name for name, target in targets.items()) or len(folders) > 1:
-        return content, folder
+        return content, str(folder)
     followed = {name: target.name for name, target in targets.items()}
-    return with_external_files(content, followed), folders.pop()
+    return with_external_files(content, followed), str(folders.pop())
 
 
 @contextmanager

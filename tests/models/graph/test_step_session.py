@@ -1,5 +1,7 @@
 """Inputs and outputs of a step in NumPy's memory."""
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -57,6 +59,16 @@ def test_threads_of_steps_do_not_wait_in_loops() -> None:
 def test_loading_takes_time_linear_in_the_operators() -> None:
     options = open_step(model(), {"threads": 1}).session.get_session_options()
     assert (options.enable_mem_pattern, options.enable_mem_reuse) == (True, False)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems keep the folder of a process")
+def test_a_service_whose_folder_was_replaced_traces_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "release").mkdir()
+    monkeypatch.chdir(tmp_path / "release")
+    (tmp_path / "release").rmdir()
+    assert open_step(model(), {"threads": 1}).session.get_inputs()[0].name == "x"
 
 
 def test_options() -> None:
