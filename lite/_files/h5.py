@@ -82,6 +82,8 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
         if isinstance(item, package.Group):
             with error_path(key):
                 value: Any = _read(package, item, batch_size, seen)
+        elif isinstance(item, package.Datatype):
+            raise ValueError(f"{item.name!r} of {group.file.filename} is a type with a name, no array.")
         else:
             _check(item, group.file.filename)
             text = item.shape is not None and package.check_string_dtype(item.dtype) is not None

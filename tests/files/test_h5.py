@@ -89,6 +89,7 @@ def test_hostile_files(tmp_path):
         (virtual, "refusing to follow '/a' of .* to other files"),
         (lambda file: file.__setitem__("a", h5py.SoftLink("/b")), "refusing to follow the link 'a'"),
         (doubled, "twice, by two names"),
+        (lambda file: file.__setitem__("a", np.dtype("f4")), "'/a' of .* is a type with a name, no array"),
         (lambda file: file.create_dataset("a", (1 << 40,), "u1", chunks=(1 << 10,)), "claims 1099511627776"),
         (lambda file: file.attrs.__setitem__("batch_size", [-3]), "damaged or foreign: batch_size"),
     ):
