@@ -178,8 +178,8 @@ class Step:
         Of a step in torch's style, what its modules and optimisers hold now, by their names in the function
         and the names of state dicts: `state["net"]` is for `net.load_state_dict`, `state["optimizer"]` for
         the optimiser's, `state["optimizer", "param_groups.0.lr"]` a learning rate. It is the same TensorDict,
-        which is locked, after each call; its arrays are others. `state.save("kept.npz")` is a checkpoint, and
-        `state.update_(TensorDict.load("kept.npz"))` goes on from there.
+        which is locked, after each call; its arrays are others. Between calls `state.save("kept.npz")` is a
+        checkpoint, and `state.update_(TensorDict.load("kept.npz"))` goes on from there; a pickle waits.
 
         Raises:
             RuntimeError: there was no call, or nothing is donated.
