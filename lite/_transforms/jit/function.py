@@ -311,7 +311,7 @@ class JitFunction:
             self._plan = None
         if not self._is_current:
             named = Named(self.fn)
-            parts, buffers = stateful(named.objects, list(named.words), named.parameters, self._writes)
+            parts, buffers = stateful(named, self._writes)
             if parts:
                 named.leave_buffers()
                 held = Stateful(self.fn, parts, buffers, self._names)

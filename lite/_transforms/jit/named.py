@@ -160,6 +160,12 @@ class Named:
         """The parameters that names stand for, or entries of what they stand for, with their names."""
         return [(x, name) for _, x, name in self._sources if isinstance(x, ArrayHolder)]
 
+    @property
+    def arrays(self) -> list[tuple[Any, Callable[[Any], Any]]]:
+        """The arrays that names stand for, and what lets these stand for others."""
+        found = [(x, _writer(read)) for read, x, _ in self._sources if type(x) is np.ndarray]
+        return [(x, put) for x, put in found if put is not None]
+
     def may_write(self) -> bool:
         """Whether the function may write to buffers, or by one of its names to parameters."""
         buffers = any(vars(x)["_buffers"] for one in self._modules for x in one.modules())

@@ -19,9 +19,11 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from lite._arrays.device import move
 from lite._transforms.grad.mode import enable_grad, functional
 from lite._transforms.jit.arguments import Argument
 from lite._transforms.jit.caller import caller_line
+from lite._transforms.jit.structure import memory_of
 
 Arrays = list[Any]
 HELD = 4  # arguments of a `Stateful` before those of its function
@@ -144,10 +146,15 @@ class Parameters:
         holders: the parameters.
         clears: whether the function seems to clear gradients before it computes others. Then those from
             before the call are no inputs; a trace that reads one is repeated.
+        aliases: of parameters whose memory other arrays have, too, by identity: what puts arrays there. These
+            parameters are written in place, so that the memory stays one.
     """
 
-    def __init__(self, holders: list[Any], clears: bool) -> None:
+    def __init__(
+        self, holders: list[Any], clears: bool, aliases: dict[int, list[Callable[[Any], Any]]]
+    ) -> None:
         self.holders = holders
+        self.aliases = aliases
         self.clears: bool | None = clears or None  # None before there are gradients
         self._reads = ""  # in which line, if it does not clear them
 
@@ -170,7 +177,7 @@ class Parameters:
         before = [(holder, holder.data, holder.grad) for holder in self.holders]
         unread, grads = Unread(), iter(inputs)
         for holder, array in zip(self.holders, arrays, strict=True):
-            holder.data = array
+            self._put(holder, array)
             if self.clears:
                 holder.grad = unread
             elif holder.grad is not None:
@@ -197,12 +204,22 @@ class Parameters:
             raise
         finally:
             for holder, data, grad in before:
-                holder.data, holder.grad = data, grad
+                self._put(holder, data)
+                holder.grad = grad
+
+    def _put(self, holder: Any, array: Any) -> None:
+        """Let a parameter, and what shares its memory, have another array."""
+        holder.data = array
+        for put in self.aliases.get(id(holder), ()):
+            put(array)
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
         found = iter(given)
         for holder, array, is_there in zip(self.holders, arrays, same, strict=True):
-            holder.data = array
+            if id(holder) in self.aliases:
+                np.copyto(holder.data, move(array, "cpu"))
+            else:
+                holder.data = array
             if is_there is not None:  # else the function left its gradient
                 holder.grad = np.asarray(next(found)) if is_there else None
 
@@ -219,7 +236,11 @@ class Parameters:
                 "is not written to a file, which keeps no gradients: it reads those from before the call"
                 f"{self._reads.rstrip()}: clear them first (zero_grad(), which leaves None)."
             )
-        return [keys[holder] for holder in self.holders], []
+        found = []
+        for holder in self.holders:
+            own = memory_of(holder.data) if id(holder) in self.aliases else None
+            found.append(keys[holder] + [key for key, x in keys.arrays.items() if memory_of(x) == own])
+        return found, []
 
 
 class Buffers:
@@ -432,22 +453,18 @@ _NAMES = ("held_arrays", "held_buffers", "held_inputs", "held_options")
 _FORMS: Any = [(name, k == 0, k == 3, None if k == 3 else {}) for k, name in enumerate(_NAMES)]
 
 
-def stateful(
-    objects: Iterable[Any], words: list[str], parameters: Iterable[Any], writes: bool
-) -> tuple[list[Part], Buffers]:
+def stateful(named: Any, writes: bool) -> tuple[list[Part], Buffers]:
     """The parts of modules, optimisers over parameters, and updaters of targets.
 
     Args:
-        objects: all that a function names.
-        words: the names in its code. With `backward` among them modules have other gradients afterwards; with
-            running statistics they have other buffers.
-        parameters: those that it names, also in TensorDicts.
+        named: what a function takes from elsewhere. With `backward` among its words modules have other
+            gradients afterwards; with running statistics they have other buffers.
         writes: whether the function writes to these, or to buffers, by itself.
 
     Returns:
         The parts, none if the function changes nothing of these objects, and the buffers.
     """
-    objects = list(objects)
+    objects, words = named.objects, named.words
     optimizers = [one for one in objects if is_optimizer(one)]
     updaters = [one for one in objects if is_updater(one)]
     modules = [one for one in objects if is_module(one)]
@@ -455,7 +472,7 @@ def stateful(
     if not optimizers and not updaters and not tracks and "backward" not in words and not writes:
         return [], Buffers([])
     modules += [one.loss_module for one in updaters]
-    holders = {id(holder): holder for holder in parameters}
+    holders = {id(holder): holder for holder in named.parameters}
     places: dict[int, list[tuple[Any, str]]] = {}
     seen: dict[int, Any] = {}
     for root in modules:
@@ -472,8 +489,31 @@ def stateful(
     parts = [one.in_graphs() for one in optimizers]
     firsts = [word for word in words if word in ("zero_grad", "backward")]
     clears = firsts[:1] == ["zero_grad"]
-    parts = [Parameters(list(holders.values()), clears), *parts, Attributes(watched)]
+    aliases = _aliases(holders, places, named.arrays)
+    parts = [Parameters(list(holders.values()), clears, aliases), *parts, Attributes(watched)]
     return parts, Buffers(list(places.values()))
+
+
+def _aliases(
+    holders: dict[int, Any],
+    places: dict[int, list[tuple[Any, str]]],
+    arrays: Iterable[tuple[Any, Callable[[Any], Any]]],
+) -> dict[int, list[Callable[[Any], Any]]]:
+    """Where else the memory of parameters is, as of `params.data` that is kept; these leave `places`."""
+    known = {
+        memory_of(x.data): number for number, x in holders.items() if type(x.data) is np.ndarray and x.size
+    }
+    found: dict[int, list[Callable[[Any], Any]]] = {}
+    for number, same in list(places.items()):
+        holder = known.get(memory_of(same[0][0][same[0][1]]))
+        if holder is not None:
+            found.setdefault(holder, []).extend(
+                functools.partial(x.__setitem__, key) for x, key in places.pop(number)
+            )
+    for x, put in arrays:
+        if memory_of(x) in known:
+            found.setdefault(known[memory_of(x)], []).append(put)
+    return found
 
 
 def is_module(value: Any) -> bool:

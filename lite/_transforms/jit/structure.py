@@ -367,6 +367,11 @@ def containers_of(structure: Structure) -> Iterator[tuple[str, ...]]:
         yield from containers_of(item)
 
 
+def memory_of(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """What two arrays have in common that are one."""
+    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
+
+
 FIXED = 3  # the level at which no size is dynamic
 
 

@@ -25,7 +25,15 @@ from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, diff
 from lite._transforms.jit.caller import caller_line
 from lite._transforms.jit.draws import Draw, Seeded, traced_generator_class, with_seeds
 from lite._transforms.jit.size_inputs import size_inputs
-from lite._transforms.jit.structure import ARRAY, Builder, Flattener, Structure, containers_of, plain_part
+from lite._transforms.jit.structure import (
+    ARRAY,
+    Builder,
+    Flattener,
+    Structure,
+    containers_of,
+    memory_of,
+    plain_part,
+)
 from lite._transforms.jit.threads import threads_for
 from lite._transforms.vmap.running import maps
 
@@ -181,7 +189,7 @@ class JitGraph(Graph):
     def constant(self, value: object, dtype: DtypeLike = None) -> GraphArray:
         """As of `Graph`, for arrays that the function makes; others are inputs."""
         if type(value) is np.ndarray and value.size and not value.dtype.hasobject:
-            memory = _memory(value)
+            memory = memory_of(value)
             if memory in self.known:
                 found = self._arrays.get(id(value))
                 if found is None:
@@ -193,7 +201,7 @@ class JitGraph(Graph):
 
     def note_replaced(self, array: np.ndarray[Any, Any]) -> None:
         """As of `Graph`: without a graph others would see what is written to that memory."""
-        self.replaced.setdefault(_memory(array), caller_line())
+        self.replaced.setdefault(memory_of(array), caller_line())
         self._kept.append(array)
 
     def draw(self, draw: Draw, shape: Shape) -> GraphArray:
@@ -221,10 +229,6 @@ class JitGraph(Graph):
         caches: Any = (self._arrays, self._holders, self._expanded, self._losses)
         for cache in caches:
             cache.clear()
-
-
-def _memory(array: np.ndarray[Any, Any]) -> tuple[Any, ...]:
-    return array.__array_interface__["data"][0], array.shape, array.strides, array.dtype.str
 
 
 @contextmanager

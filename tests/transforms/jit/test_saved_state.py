@@ -269,6 +269,19 @@ def refused(step: Callable[..., Any], folder: Path, message: str) -> None:
     assert list(folder.iterdir()) == []
 
 
+def test_what_shares_the_memory_of_parameters_follows_them(tmp_path: Path) -> None:
+    net = nn.Linear(3, 2, rng=0)
+    net.frozen = nn.TensorDictParams(TensorDict.from_module(net).data, no_convert=True)
+    learn = training_states.learner(lambda x: (net(x) ** 2).mean(), optim.SGD(net.parameters(), lr=1e-2))
+    update = lite.jit(lambda x: (learn(x), net.frozen["weight"] + 1)[1])
+    update.lower(BATCHES[0][0]).save(tmp_path / "step.onnx")
+    loaded = lite.load_step(tmp_path / "step.onnx")
+    for x, _ in BATCHES[:3]:
+        np.testing.assert_allclose(loaded(x), update(x), rtol=1e-6)
+    for name in ("weight", "bias"):
+        np.testing.assert_array_equal(loaded.state["net", f"frozen.{name}"], loaded.state["net", name])
+
+
 def test_what_is_no_file_says_why(tmp_path: Path) -> None:
     step, _ = of_one(layers(), optim.SGD, lr=1e-1, momentum=0.9, dampening=0.5)
     refused(

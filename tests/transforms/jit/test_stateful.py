@@ -125,6 +125,27 @@ def test_buffers_are_shared_with_what_a_step_does_not_name() -> None:
     np.testing.assert_array_equal(net[0].weight.data, state["module", "0", "module", "0", "weight"])
 
 
+@same_in_graphs
+def test_what_shares_the_memory_of_parameters_follows_them(wrap: Wrap) -> Any:
+    """As the frozen critics of TD-MPC2: in a module, in a TensorDict, and as an array."""
+    net = nn.Linear(3, 2, rng=0)
+    net.frozen = nn.TensorDictParams(TensorDict.from_module(net).data, no_convert=True)
+    shared, bias = TensorDict.from_module(net).data, net.bias.data
+    learn = learner(lambda x: (net(x) ** 2).mean(), optim.SGD(net.parameters(), lr=1e-2))
+
+    @wrap
+    def step(x: Any) -> Any:
+        learn(x)
+        return net.weight + 1, net.frozen["weight"] + 1, shared["weight"] + 1, bias + 1
+
+    found = [step(x) for x, _ in BATCHES]
+    for weight, frozen, of_shared, of_bias in found[-1:]:
+        for one in (frozen, of_shared, shared["weight"] + 1, net.frozen["weight"] + 1):
+            np.testing.assert_array_equal(one, weight)
+        np.testing.assert_array_equal(of_bias, net.bias.data + 1)
+    return found, net.state_dict(), shared, bias
+
+
 def test_names_that_stand_for_other_objects() -> None:
     net, x = nn.Linear(3, 2, rng=0), BATCHES[0][0]
     optimizer = optim.SGD(net.parameters(), lr=1e-2)
