@@ -29,7 +29,7 @@ from lite.nn.losses.estimators import ValueEstimators, made_for, named
 from lite.nn.losses.reduction import expanded, reduced, require_loss_function, require_reduction
 from lite.nn.settings import InteractionType, set_interaction_type
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
-from lite.nn.values.base import ValueEstimatorBase
+from lite.nn.values.base import ValueEstimatorBase, as_number
 from lite.nn.values.entries import detached, require_keys
 from lite.nn.values.value_norm import require_norm
 
@@ -423,13 +423,15 @@ class LossModule(TensorDictModuleBase):
         dtype = array.dtype if isinstance(value, np.ndarray) else get_default_dtype()
         self.register_buffer(name, array.astype(dtype).view(Coefficient))
 
-    def _number(self, name: str) -> float:
-        """A coefficient as a Python number, so that products keep the dtype of the other factor."""
+    def _number(self, name: str) -> Any:
+        """A coefficient as a Python number, so that products keep the dtype of the other factor; under `vmap`
+        each member of a population may have its own.
+        """
         value = detached(getattr(self, name))
         if grad_state.base is not None and isinstance(value, np.ndarray):  # a graph reads it at each call
             read = grad_state.base(value)
             value = read if is_symbolic(read) else value
-        return value.as_number() if is_symbolic(value) else float(value)
+        return as_number(value)
 
     # -- from losses per element to one number -------------------------------------------------------------
 

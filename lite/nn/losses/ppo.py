@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, unravel_key
-from lite._arrays.types import Array, is_symbolic
+from lite._arrays.types import Array, is_interpreted, is_symbolic
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
 from lite.nn._modules.initial import Rng
@@ -24,6 +24,7 @@ from lite.nn.losses.estimators import ValueEstimators
 from lite.nn.losses.policies import entries, entropy_of, log_prob_of, total
 from lite.nn.losses.reduction import squeezed
 from lite.nn.tensordict_modules.dispatch import dispatch
+from lite.nn.values.base import as_number
 from lite.nn.values.entries import detached
 from lite.nn.values.value_norm import ValueNorm
 
@@ -136,7 +137,7 @@ class PPOLoss(ActorCriticLoss):
         if self.critic_coeff is None:
             return False
         coeff = self._number("critic_coeff")
-        return is_symbolic(coeff) or coeff > 0
+        return is_interpreted(coeff) or coeff > 0
 
     def _list_out_keys(self) -> list[NestedKey]:
         keys: list[NestedKey] = ["loss_objective"]
@@ -210,7 +211,7 @@ class PPOLoss(ActorCriticLoss):
         kl_approx = detached(proximal - log_prob).mean()
         if self.max_importance_ratio is not None:
             most = self._number("max_importance_ratio")
-            limit = (np.log(most) if is_symbolic(most) else math.log(most)) - detached(log_weight)
+            limit = (np.log(most) if is_interpreted(most) else math.log(most)) - detached(log_weight)
             log_is_weight = np.minimum(0.0 if log_is_weight is None else log_is_weight, limit)
         return fitting(advantage, log_weight), log_weight, dist, kl_approx, log_is_weight
 
@@ -478,9 +479,9 @@ def clip_bounds(clip_epsilon: Any) -> tuple[float, float]:
 
 def log_bounds(low: Any, high: Any) -> tuple[Any, Any]:
     """The limits of log-ratios."""
-    if is_symbolic(low):
-        return np.log1p(-low).as_number(), np.log1p(high).as_number()
-    return math.log1p(-low), math.log1p(high)
+    if type(low) is type(high) is float:
+        return math.log1p(-low), math.log1p(high)
+    return as_number(np.log1p(-low)), as_number(np.log1p(high))
 
 
 def effective_sample_size(log_weights: Array) -> Array:

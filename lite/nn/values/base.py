@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
-from lite._arrays.types import Path, is_symbolic
+from lite._arrays.types import Path, is_interpreted, is_symbolic
 from lite._tree.keys import require_path
 from lite.kernels import Advantage
 from lite.kernels._integer import integer
@@ -355,9 +355,9 @@ def next_path(key: NestedKey) -> Path:
 
 
 def as_number(factor: Array) -> float | Array:
-    """A factor as kernels take it fastest: a Python number, where it is one."""
+    """A factor as kernels take it fastest: a Python number, where it is one for all."""
     found: Any = detached(factor)
-    if factor.ndim:
+    if factor.ndim or (is_interpreted(found) and not is_symbolic(found)):
         return found
     return found.as_number() if is_symbolic(found) else float(found)
 

@@ -10,7 +10,7 @@ import pytest
 from helpers.cases import each_case, noting, raises
 from helpers.nn.transitions import categorical, critic, gaussian, linear, q_network, transitions
 
-from lite import TensorDict, enable_grad, nn, value_and_grad
+from lite import TensorDict, enable_grad, nn, stack, value_and_grad, vmap
 from lite.nn import losses
 from lite.nn.losses import ClipPPOLoss, DQNLoss, LossModule, SACLoss, SoftUpdate
 from lite.nn.values import TD0Estimator
@@ -22,6 +22,37 @@ def dqn(**options: Any) -> DQNLoss:
 
 def batch() -> TensorDict:
     return transitions(6, action=np.arange(6) % 2)
+
+
+POPULATIONS: list[tuple[Any, dict[str, Any]]] = [
+    (losses.A2CLoss, {"entropy_coeff": 0.1, "critic_coeff": 0.5, "clip_value": 0.3}),
+    (losses.PPOLoss, {"max_importance_ratio": 0.01}),
+    (losses.ClipPPOLoss, {"clip_epsilon": 0.1, "entropy_coeff": 0.1, "critic_coeff": 0.5}),
+    (losses.KLPENPPOLoss, {"beta": 0.5}),
+]
+
+
+@each_case(("cls", "options"), POPULATIONS)
+def test_members_of_a_population_have_coefficients_of_their_own(cls: Any, options: dict[str, Any]) -> None:
+    made = [
+        cls(gaussian(), critic(), **{name: x * factor for name, x in options.items()}) for factor in (1, 2)
+    ]
+    rng = np.random.default_rng(0)
+    names = ("action_log_prob", "advantage", "value_target", "state_value", "loc", "scale")
+    shapes = dict.fromkeys(("loc", "scale"), (6, 2)) | {"action_log_prob": (6,)}
+    td = transitions(6, action=np.full((6, 2), 0.5))
+    td.update({name: rng.random(shapes.get(name, (6, 1))) + 0.5 for name in names})
+
+    def call(params: Any) -> Any:
+        with params.to_module(made[0]):
+            return made[0](td)
+
+    params = TensorDict.from_modules(*made)
+    alone = stack([loss(td.copy()) for loss in made])
+    together = vmap(call)(params)
+    assert (alone - alone[:1]).abs().sum(reduce=True) > 1e-3
+    for key, value in alone.items():  # coefficients are float32
+        np.testing.assert_allclose(together[key], value, rtol=1e-6, err_msg=key)
 
 
 def test_keys_are_checked_before_any_is_set() -> None:
