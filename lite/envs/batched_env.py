@@ -105,7 +105,7 @@ class BatchedEnvBase(EnvBase):
                 done entry that all have.
         """
         whole: Any = stacked(specs)
-        differ = any(isinstance(spec, Stacked) for spec in whole.values(True))
+        differ = any(isinstance(spec, Stacked) and not spec.dim for spec in whole.values(True))
         self.__dict__.update(_batch_size=whole.shape, _join=lazy_stack if differ else maybe_dense_stack)
         for name in ("output_spec", "input_spec"):
             # An entry of one kind that differs makes the whole TensorDict a lazy stack.
@@ -242,9 +242,8 @@ class SerialEnv(BatchedEnvBase):
     def _step(self, tensordict: Any) -> Any:
         asked = self._asked(tensordict, "_step")
         inner = tensordict.get("_step", None) if self.ndim > 1 else None
-        rows = tensordict.exclude("_step").unbind(0)
         parts = []
-        for i, (env, row) in enumerate(zip(self._envs, rows, strict=True)):
+        for i, (env, row) in enumerate(zip(self._envs, tensordict.exclude("_step").unbind(0), strict=True)):
             if asked[i] and inner is not None:
                 row.set("_step", inner[i])
             parts.append(env.step(row).get("next") if asked[i] else env._unmoved(row))

@@ -120,8 +120,7 @@ def truncated_roots(done_keys: Iterable[NestedKey]) -> list[Path]:
     Raises:
         RuntimeError: there is none.
     """
-    paths = [require_path(key) for key in done_keys]
-    roots = [path[:-1] for path in paths if path[-1] == "truncated"]
+    roots = [path[:-1] for path in map(require_path, done_keys) if path[-1] == "truncated"]
     if not roots:
         raise RuntimeError("set_truncated needs a 'truncated' entry: call env.add_truncated_keys() first.")
     return roots
@@ -129,10 +128,9 @@ def truncated_roots(done_keys: Iterable[NestedKey]) -> list[Path]:
 
 def truncate_last(rollout: Any, done_keys: Iterable[NestedKey]) -> None:
     """Set "truncated" and "done" at the last step of each environment; see `truncated_roots`."""
-    last = (*(slice(None),) * (rollout.ndim - 1), -1)
     for root in truncated_roots(done_keys):
         for entry in ("truncated", "done"):
             path = ("next", *root, entry)
             value = np.array(rollout.get(path))
-            value[last] = True
+            value[(*(slice(None),) * (rollout.ndim - 1), -1)] = True
             rollout.set(path, value)

@@ -122,7 +122,12 @@ def _leaves(td: Any, optional: set[tuple[str, ...]]) -> dict[tuple[Any, ...], An
     if isinstance(td, LazyStackedTensorDict):
         rows = enumerate(td.unbind(td.stack_dim))
         return {(i, *path): value for i, row in rows for path, value in _leaves(row, optional).items()}
-    found = {to_path(key): value for key, value in td.items(True, True, is_leaf=is_leaf_nontensor)}
+    found: dict[tuple[Any, ...], Any] = {}
+    for key in td.keys(True, True, is_leaf=is_leaf_nontensor):
+        try:
+            found[to_path(key)] = td.get(key)
+        except RuntimeError:  # of agents whose shapes differ
+            found.update({(*key, i): row for i, row in enumerate(td.get(key, as_list=True))})
     return {path: value for path, value in found.items() if path not in optional}
 
 
@@ -130,10 +135,9 @@ def _check_like(path: tuple[Any, ...], real: Any, fake: Any, check_dtype: bool) 
     if any(is_non_tensor(value) or not hasattr(value, "shape") for value in (real, fake)):
         return
     key = path if len(path) > 1 else path[0]
-    wanted = tuple(fake.shape)
-    if tuple(real.shape) != wanted:
+    if tuple(real.shape) != tuple(fake.shape):
         raise AssertionError(
-            f"the shape of {key!r} differs: the spec says {wanted}, got {tuple(real.shape)}."
+            f"the shape of {key!r} differs: the spec says {tuple(fake.shape)}, got {tuple(real.shape)}."
         )
     if check_dtype and real.dtype != fake.dtype:
         raise AssertionError(f"the dtype of {key!r} differs: the spec says {fake.dtype}, got {real.dtype}.")

@@ -458,14 +458,21 @@ class Stacked(TensorSpec):
         parts = [self.parts[i][rest] if rest else self.parts[i] for i in which.ravel().tolist()]
         if which.ndim > 1 or not parts:
             raise IndexError(f"the dimension of the stack takes one index of at least one part, got {at}")
-        return stacked(parts, sum(isinstance(part, slice) for part in before)) if which.ndim else parts[0]
+        left = self.dim - sum(not isinstance(part, slice) for part in before)
+        return stacked(parts, left) if which.ndim else parts[0]
 
     def _expanded(self, shape: Shape) -> Any:
-        at = len(shape) - self.ndim + self.dim
-        lead = shape[: len(shape) - self.ndim]
-        return self._of([spec.expand(*lead, *spec.shape) for spec in self.parts], at)
+        lead = len(shape) - self.ndim
+        rest = (*shape[: lead + self.dim], *shape[lead + self.dim + 1 :])
+        own = [(*rest[:lead], *spec.shape) for spec in self.parts]  # for sizes that differ
+        sizes = [[old if new < 0 else new for new, old in zip(rest, of, strict=True)] for of in own]
+        parts = [spec.expand(*size) for spec, size in zip(self.parts, sizes, strict=True)]
+        return self._of(parts, lead + self.dim)
 
     def _reshaped(self, shape: Shape) -> Any:
+        lead = len(shape) - self.ndim
+        if lead >= 0 and shape == (*(1,) * lead, *self.shape):
+            return self._expanded(shape)
         raise ValueError(f"specs that differ have one stack, which is not reshaped, got {shape} for {self}")
 
     def _cast(self, dtype: np.dtype[Any]) -> Any:

@@ -5,9 +5,10 @@ from functools import partial
 import numpy as np
 from helpers.cases import raises
 from helpers.counting_env import CountingEnv, Named, Task
+from helpers.teams_env import Mates
 
 from lite import LazyStackedTensorDict, TensorDict
-from lite.data import Bounded
+from lite.data import Bounded, Composite, Unbounded
 from lite.envs import (
     EnvError,
     GymEnv,
@@ -90,6 +91,23 @@ def test_environments_of_other_entries_are_a_lazy_stack():
         [0, 1, 2, 3, 0, 1],
     ]
     parallel.close()
+
+
+def test_agents_that_observe_other_numbers_of_things():
+    one = Mates()
+    check_env_specs(one)
+    env = SerialEnv(2, Mates)
+    check_env_specs(env, break_when_any_done="both")
+    td = env.rollout(5, break_when_any_done=False)
+    assert type(td) is TensorDict
+    assert (td["agents"].shape, td["agents", "y"].shape) == ((2, 5, 2), (2, 5, 2, 2))
+    for agent, n in zip(td["agents"].unbind(-1), (1, 3), strict=True):
+        np.testing.assert_array_equal(agent["x"], np.broadcast_to([[[0], [1], [2], [0], [1]]], (2, 5, n)))
+    np.testing.assert_array_equal(td["next", "agents", "reward"][..., 0], td["agents", "action"])
+    one.observation_spec["agents"] = np.stack([Composite(x=Unbounded(n), y=Unbounded(2)) for n in (1, 2)])
+    raises(
+        AssertionError, r"shape of \('agents', 'x', 1\) differs: .* \(2,\), got \(3,\)", check_env_specs, one
+    )
 
 
 def test_dtypes_of_entries_of_other_shapes_are_checked():

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lite import TensorDict
+from lite import TensorDict, lazy_stack
 from lite.data import Categorical, Composite, Unbounded
 from lite.envs import Compose, EnvBase, RewardSum, StepCounter, TransformedEnv
 
@@ -70,6 +70,37 @@ class Pair(EnvBase):
     def _step(self, tensordict):
         self.steps, self.clock = self.steps + 1, self.clock + 1
         return self._seen(reward=self.steps, done=self.steps >= [[2], [4]])
+
+    def _set_seed(self, seed):
+        pass
+
+
+class Mates(EnvBase):
+    """Two agents of which each observes another number of things, for three steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        each = [Composite(x=Unbounded(n), y=Unbounded(2)) for n in (1, 3)]
+        self.observation_spec = Composite(agents=np.stack(each))
+        self.action_spec = Composite(agents=Composite(action=Categorical(3, (2,)), shape=(2,)))
+        self.reward_spec = Composite(agents=Composite(reward=Unbounded((2, 1)), shape=(2,)))
+        self.steps = 0
+
+    def _reset(self, tensordict, **kwargs):
+        self.steps = 0
+        return TensorDict(agents=self._seen())
+
+    def _step(self, tensordict):
+        self.steps += 1
+        reward = tensordict["agents", "action"][:, None].astype(np.float32)
+        done = np.array([self.steps == 3])
+        return TensorDict(agents=self._seen().set("reward", reward), done=done, terminated=done.copy())
+
+    def _seen(self):
+        def numbers(n):
+            return np.full(n, self.steps, np.float32)
+
+        return lazy_stack([TensorDict(x=numbers(n), y=numbers(2)) for n in (1, 3)])
 
     def _set_seed(self, seed):
         pass

@@ -208,6 +208,10 @@ def test_stacks_along_other_dimensions() -> None:
     )
     raises(IndexError, "before that of the stack", spec.__getitem__, (None, 1))
     assert spec.expand(5, *spec.shape).shape == (5, 2, 2, -1)
+    twice = np.stack([spec, spec.clone()])
+    assert (twice.shape, twice.unsqueeze(0).shape) == ((2, 2, 2, -1), (1, 2, 2, 2, -1))
+    assert [part[:, 1] for part in twice.unbind(0)] == [Unbounded((2, 4))] * 2
+    raises(ValueError, "not reshaped", spec.unsqueeze, 1)
     alone = Stacked(Unbounded((2, 3)), dim=1)
     assert (alone.shape, alone.dtype) == ((2, 1, 3), np.dtype(np.float32))
     spec = np.stack([Categorical(2, (5,)), Categorical(3, (5,))], 1)  # one array, as the shapes are equal

@@ -272,7 +272,7 @@ def test_composites_that_do_not_stack() -> None:
             np.stack([Composite(n=Composite(b=Unbounded(1))), other])
     raises(ValueError, "composites of one shape", StackedComposite)
     spec = np.stack([Composite(a=Unbounded(n)) for n in (1, 2)])
-    raises(ValueError, "not reshaped", spec.unsqueeze, 0)
+    raises(ValueError, "not reshaped", spec.unsqueeze, 1)
     raises(NotImplementedError, "cardinality", spec.cardinality)
     raises(NotImplementedError, "listed", spec.enumerate)
 
