@@ -181,10 +181,7 @@ class NumpySession:
             _check(arg, given[arg.name].shape)
         program = self._program
         values = [self._widened(given[x.name]) for x in self._inputs]
-        weights = [
-            (number, self._widened(given.get(name, self._defaults[name])))
-            for name, number in program.weights.items()
-        ]
+        weights = [self._widened(given.get(name, self._defaults[name])) for name in program.weights]
         limit = nullcontext() if seconds is None else time_limit(seconds, "its run")
         with limit:
             found = program(values, weights)

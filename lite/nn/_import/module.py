@@ -115,16 +115,20 @@ class GraphModule(Module):
         super().__init__()
         self._source = source
         self.checkpoint: bool | int = False
-        self._places: list[tuple[Module, str, int]] = []
+        self._places: list[tuple[Module, str]] = []  # of weights, in the order of the program's
         self.input_names = tuple(x.name for x in source.inputs)
         self.output_names = tuple(x.name for x in source.graph.outputs)
         self._dtypes = {x.name: _float_dtype(x, source.compute_dtype) for x in source.graph.inputs}
+        self._checks = [
+            (x.name, self._dtypes[x.name], rank) for x, rank in zip(source.inputs, source.ranks, strict=True)
+        ]
         self._has_fixed_rows = any(map(_fixed_rows, source.inputs))
         self._reshaped = _behind_reshapes(source) if self._has_fixed_rows else set()
+        placed = {}
         for name in sorted(source.weights, key=lambda name: name.count("."), reverse=True):
-            owner, local = _owner(self, name)
+            owner, local = placed[name] = _owner(self, name)
             owner.register_parameter(local, Parameter(arrays[name], requires_grad=trained[name]))
-            self._places.append((owner, local, source.program.weights[name]))
+        self._places += [placed[name] for name in source.program.weights]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The outputs for inputs by position or name: an array, or a tuple of several.
@@ -137,25 +141,29 @@ class GraphModule(Module):
                 of fixed sizes has folded other rows of inputs into as many as it says.
         """
         own = self.__dict__  # attribute access is slow on a class that has __getattr__
-        program, names = own["_source"].program, own["input_names"]
-        weights, leaf = [], grad_state.leaf
-        for owner, local, number in own["_places"]:
-            held = owner.__dict__["_parameters"].get(local)
-            plain = leaf is None and type(held) is Parameter
-            weights.append((number, held.data if plain else owner._tensor(local)))
-        if not kwargs and len(args) == len(names):
-            inputs, dtypes, ndarray = [], own["_dtypes"], np.ndarray
-            for name, x in zip(names, args, strict=True):
-                fits = type(x) is ndarray and x.dtype is dtypes[name]
-                inputs.append(x if fits else self._fitting(name, x))
+        weights = []
+        if grad_state.leaf is None:
+            for owner, local in own["_places"]:
+                held = owner.__dict__["_parameters"].get(local)
+                weights.append(held.data if type(held) is Parameter else owner._tensor(local))
         else:
-            inputs = self._by_name(args, kwargs, weights)
+            weights += [owner._tensor(local) for owner, local in own["_places"]]
+        checks, ndarray, inputs = own["_checks"], np.ndarray, []
+        if kwargs or len(args) != len(checks):
+            args = self._by_name(args, kwargs, weights)
         told = own.get("_told_axes")
+        differ = told is not None
+        for x, (name, dtype, rank) in zip(args, checks):  # noqa: B905 - they are as many
+            if type(x) is not ndarray or x.dtype is not dtype:
+                x = self._fitting(name, x)
+            if rank is not None and x is not None and x.ndim != rank:
+                differ = True
+            inputs.append(x)
         try:
-            if told is None and not _differ(inputs, own["_source"].ranks):
-                found = program(inputs, weights, own["checkpoint"])
-            else:
+            if differ:
                 found = self._in_rows(inputs, weights, told)
+            else:
+                found = own["_source"].program(inputs, weights, own["checkpoint"])
         except ValueError as error:
             if own["_has_fixed_rows"]:
                 error.add_note(f"the graph is of the sizes {dict(_sizes(own['_source'].inputs))}")
@@ -182,7 +190,7 @@ class GraphModule(Module):
                 )
 
     def _in_rows(
-        self, inputs: list[Any], weights: list[tuple[int, Any]], told: dict[str, int | None] | None
+        self, inputs: list[Any], weights: list[Any], told: dict[str, int | None] | None
     ) -> list[Any]:
         """The outputs for inputs with their batch in front; as they are where these differ in it."""
         source, checkpoint = self._source, self.checkpoint
@@ -214,11 +222,11 @@ class GraphModule(Module):
         if axes != self._source.axes or any(axes.values()):
             self._told_axes = axes
 
-    def _by_name(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], weights: list[tuple[int, Any]]
-    ) -> list[Any]:
-        """The inputs in the order of the graph; weights among the arguments go to the others."""
-        names, numbers = self.input_names, self._source.program.weights
+    def _by_name(self, args: tuple[Any, ...], kwargs: dict[str, Any], weights: list[Any]) -> tuple[Any, ...]:
+        """The inputs in the order of the graph; weights among the arguments take the place of others."""
+        names = self.input_names
+        if not args and kwargs.keys() == set(names):
+            return tuple([kwargs[name] for name in names])
         if len(args) > len(names):
             raise TypeError(f"the graph has {len(names)} inputs, {', '.join(names)}; got {len(args)}.")
         given = dict(zip(names, args, strict=False))
@@ -226,12 +234,13 @@ class GraphModule(Module):
             if name in given:
                 raise TypeError(f"the input {name!r} is given twice.")
             given[name] = value
+        places = {name: i for i, name in enumerate(self._source.program.weights)}
         for name in [name for name in given if name not in names]:
-            if name not in numbers:
+            if name not in places:
                 raise TypeError(f"the graph has no input {name!r}, but {', '.join(names)}.")
-            weights.append((numbers[name], self._fitting(name, given.pop(name))))
+            weights[places[name]] = self._fitting(name, given.pop(name))
         try:
-            return [self._fitting(name, given[name]) for name in names]
+            return tuple([given[name] for name in names])
         except KeyError as error:
             raise TypeError(f"the input {error.args[0]!r} is missing: {', '.join(names)}.") from None
 
@@ -263,17 +272,16 @@ class GraphModule(Module):
 
     def _placed(self) -> dict[str, tuple[Module, str]]:
         """Where each parameter is: the module that has it, and its name there."""
-        names = {number: name for name, number in self._source.program.weights.items()}
-        return {names[number]: (owner, local) for owner, local, number in self._places}
+        return dict(zip(self._source.program.weights, self._places, strict=True))
 
     def _rebase(self, source: Source, more: Mapping[str, Parameter]) -> None:
         """Take another graph, with `more` parameters; those that it does not have are left out."""
-        placed, numbers = self._placed(), source.program.weights
+        placed = self._placed()
         for name, parameter in more.items():
             owner, local = _owner(self, name)
             owner.register_parameter(local, parameter)
             placed[name] = owner, local
-        self._places = [(*place, numbers[name]) for name, place in placed.items() if name in numbers]
+        self._places = [placed[name] for name in source.program.weights]
         self._source = source
 
     def learning_weights(self) -> list[str]:
@@ -287,8 +295,8 @@ class GraphModule(Module):
         return {name: placed[name][0]._held(placed[name][1]) for name in names}
 
     def _array(self, name: str) -> Any:
-        number = self._source.program.weights[name]
-        return next(owner._held(local) for owner, local, n in self._places if n == number)
+        owner, local = self._placed()[name]
+        return owner._held(local)
 
     def extra_repr(self) -> str:
         """Inputs, outputs and the number of nodes."""
@@ -333,14 +341,6 @@ def _behind_reshapes(source: Source) -> set[str]:
 def _rank(value: Value, axes: Mapping[str, int | None]) -> int | None:
     """The number of dimensions of an input that has a batch; None for others."""
     return None if axes[value.name] is None or value.shape is None else len(value.shape)
-
-
-def _differ(inputs: list[Any], ranks: tuple[int | None, ...]) -> bool:
-    """Whether an input has another number of dimensions than in the graph."""
-    for value, rank in zip(inputs, ranks, strict=True):
-        if rank is not None and value is not None and value.ndim != rank:
-            return True
-    return False
 
 
 def _lead(inputs: list[Any], ranks: tuple[int | None, ...]) -> tuple[int, ...] | None:

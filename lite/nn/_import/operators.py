@@ -195,7 +195,9 @@ class Step:
         label: its name and operator, for messages.
         op: its operator; empty for a domain other than ONNX's.
         done: indices of values that no later step reads.
-        read: gives several inputs from all values, in the time that a small product takes; None for one.
+        plan: the same as the first run of it took it apart, which later ones read in a third of the time:
+            `run`, the number of inputs, up to three of them, or what gives more from all values, the outputs,
+            a value that is done or 0, and others.
     """
 
     run: Run
@@ -204,15 +206,17 @@ class Step:
     label: str
     op: str = ""
     done: tuple[int, ...] = ()
-    read: Callable[[Any], tuple[Any, ...]] | None = field(init=False, default=None)
+    plan: tuple[Any, ...] | None = field(init=False, default=None)
 
-    def __post_init__(self) -> None:
-        self.read_from(self.inputs)
-
-    def read_from(self, inputs: tuple[int, ...]) -> None:
-        """Read other values."""
-        self.inputs = inputs
-        self.read = None if len(inputs) == 1 else itemgetter(*inputs) if inputs else _none_of
+    def planned(self) -> tuple[Any, ...]:
+        """Make the plan, after which the step stays as it is."""
+        count = len(self.inputs)
+        read: tuple[Any, ...] = self.inputs
+        if not 0 < count < 4:
+            read = (itemgetter(*self.inputs) if count else _none_of,)
+        done, *more = self.done or (0,)
+        self.plan = (self.run, count, *(*read, 0, 0)[:3], self.outputs, done, more)
+        return self.plan
 
 
 def _none_of(values: Any) -> tuple[Any, ...]:

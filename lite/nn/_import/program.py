@@ -42,7 +42,7 @@ class Program:
         inputs: names of what it is called with.
         captures: names of values of the graph around it that it reads, after the inputs.
         constants: values that do not change, by number.
-        weights: numbers of the values that are given again at each call, by name.
+        weights: numbers of the values that are given again at each call, by name; they follow the inputs.
         outputs: numbers of the results.
         steps: in order.
         count: number of all values.
@@ -63,24 +63,24 @@ class Program:
         self.segments: dict[int | None, list[Segment]] = {}
 
     def __call__(
-        self, inputs: Sequence[Any], weights: Iterable[tuple[int, Any]] = (), checkpoint: bool | int = False
+        self, inputs: Sequence[Any], weights: Sequence[Any] = (), checkpoint: bool | int = False
     ) -> list[Any]:
-        """The results for inputs with values of the captures after them, and for weights by number.
+        """The results for inputs with values of the captures after them, and for weights in their order.
 
         Args:
             inputs: see above.
             weights: see above.
             checkpoint: whether segments are computed again in the backward pass, or how many there are.
         """
-        values = self.start.copy()
-        values[1 : 1 + len(inputs)] = inputs
-        for number, value in weights:
-            values[number] = value
+        values, first = self.start.copy(), 1 + len(inputs)
+        values[1:first] = inputs
+        values[first : first + len(weights)] = weights
         if checkpoint and is_differentiated(values):
             run_segments(self._segments(checkpoint, values), values, _run)
         else:
             _run(self.steps, values)
-        return [values[i] for i in self.outputs]
+        outputs = self.outputs
+        return [values[outputs[0]]] if len(outputs) == 1 else [values[i] for i in outputs]
 
     def _segments(self, checkpoint: bool | int, values: list[Any]) -> list[Segment]:
         """The segments, which the first call decides on by the sizes that it meets."""
@@ -97,19 +97,26 @@ def _run(steps: Iterable[Step], values: list[Any] | dict[int, Any]) -> None:
     for step in steps:
         if limited:
             check_time()
-        read = step.read
+        run, count, a, b, c, outputs, done, more = step.plan or step.planned()
         try:
-            result = step.run(values[step.inputs[0]]) if read is None else step.run(*read(values))
+            if count == 1:
+                result = run(values[a])
+            elif count == 2:
+                result = run(values[a], values[b])
+            elif count == 3:
+                result = run(values[a], values[b], values[c])
+            else:
+                result = run(*a(values))
         except Exception as error:
             error.add_note(f"in the node {step.label}")
             raise
-        outputs = step.outputs
         if type(outputs) is int:
             values[outputs] = result if type(result) is ndarray else _array(result)
         else:
-            for number, value in zip(outputs, _several(result), strict=False):  # type: ignore[arg-type]
+            for number, value in zip(outputs, _several(result), strict=False):
                 values[number] = value if type(value) is ndarray else _array(value)
-        for number in step.done:
+        values[done] = None
+        for number in more:
             values[number] = None
 
 
@@ -445,7 +452,7 @@ def _place_captures(program: Program, captured: Mapping[str, int]) -> None:
     program.weights = {name: new[i] for name, i in program.weights.items()}
     program.outputs = tuple(new[i] for i in program.outputs)
     for step in program.steps:
-        step.read_from(tuple(new[i] for i in step.inputs))
+        step.inputs = tuple(new[i] for i in step.inputs)
         one = type(step.outputs) is int
         step.outputs = new[step.outputs] if one else tuple(new[i] for i in step.outputs)  # type: ignore[index, union-attr]
 

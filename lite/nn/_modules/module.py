@@ -62,7 +62,7 @@ class Module(Casting, StateDictMethods):
         for arg in args:
             if type(arg) is not ndarray and type(arg) is not TracedArray:
                 return call_wrapped(self.forward, args, kwargs)
-        out = self.forward(*args, **kwargs)
+        out = self.forward(*args, **kwargs) if kwargs else self.forward(*args)  # without, in half the time
         return out if type(out) is ndarray or type(out) is TracedArray else unwrap_result(out)
 
     def train(self, mode: bool = True) -> Self:

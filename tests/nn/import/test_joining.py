@@ -60,6 +60,48 @@ def test_a_gate_is_one_node() -> None:
     assert seen == [[True, False]]
 
 
+# Steps of what is joined, nodes before the activation, shapes of the weight and of the bias, attributes
+LAYERS: dict[str, tuple[int, str, tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "torch's": (1, "Gemm", (5, 4), (5,), {"transB": 1}),
+    "of columns": (1, "Gemm", (4, 5), (5,), {}),
+    "square": (1, "Gemm", (4, 4), (4,), {"transB": 1}),
+    "one number as bias": (1, "Gemm", (5, 4), (1,), {"transB": 1}),
+    "scaled": (2, "Gemm", (5, 4), (5,), {"transB": 1, "alpha": 0.5}),
+    "bias behind": (1, "product bias", (4, 5), (5,), {}),
+    "bias in front": (1, "bias product", (4, 5), (5,), {}),
+    "a bias of more columns": (1, "product bias", (4, 1), (5,), {}),
+    "a bias of more dimensions": (1, "product bias", (4, 5), (1, 1, 5), {}),
+    "stacked": (1, "product bias", (3, 4, 5), (5,), {}),
+    "added to itself": (3, "product product", (4, 5), (5,), {}),
+}
+
+
+@each_case(("name", "function"), [(name, function) for name in LAYERS for function in ("Relu", "Tanh")])
+def test_a_layer_is_one_step_with_the_numbers_of_its_nodes(name: str, function: str) -> None:
+    steps, how, size, biases, attributes = LAYERS[name]
+    rng = np.random.default_rng(0)
+    weight, bias, rows = (rng.normal(size=n) for n in (size, biases, (2, 4)))
+    nodes = [writer.node("MatMul", "MatMul", ["x", "w"], ["product"], {})]
+    nodes += [writer.node("Add", "Add", how.split(), ["t"], {})] if how != "Gemm" else []
+    if how == "Gemm":
+        nodes = [writer.node("Gemm", "Gemm", ["x", "w", "b"], ["t"], attributes)]
+    nodes.append(writer.node(function, function, ["t"], ["y"], {}))
+
+    def formula(x: Any) -> Any:
+        product = x @ (weight.T if "transB" in attributes else weight) * attributes.get("alpha", 1)
+        total = product + (product if how == "product product" else bias)
+        return np.tanh(total) if function == "Tanh" else np.maximum(total, 0)
+
+    weights = {"w": weight, "bias" if how != "Gemm" else "b": bias}
+    net = nn.from_onnx(model_of(nodes, {"x": rows}, ["y"], weights), dtype=None)
+    assert len(net._source.program.steps) == steps
+    for x in (rows, rows[:1], rows[:1]):
+        np.testing.assert_allclose(net(x), formula(x), rtol=1e-12)
+        np.testing.assert_allclose(jit(net)(x), formula(x), rtol=1e-12)
+        by_x, wanted = (value_and_grad(lambda x, f=f: f(x).sum())(x)[1] for f in (net, formula))
+        np.testing.assert_allclose(by_x, wanted, rtol=1e-12)
+
+
 # -- attention ---------------------------------------------------------------------------------------------
 
 N, HEADS, TIMES, WIDTH = 2, 2, 96, 48
