@@ -115,6 +115,7 @@ def _run(steps: Iterable[Step], values: list[Any] | dict[int, Any]) -> None:
         else:
             for number, value in zip(outputs, _several(result), strict=False):
                 values[number] = value if type(value) is ndarray else _array(value)
+            values[0] = None  # where an output went that nobody reads
         values[done] = None
         for number in more:
             values[number] = None

@@ -109,3 +109,13 @@ def test_outputs_that_nobody_reads_are_no_rows_of_the_first() -> None:
             inputs = {"x": ones} if held else {"a": X, "x": ones}
             net = nn.from_onnx(model_of(nodes, inputs, ["y"], {"w": ones, **held}), trainable=False)
             np.testing.assert_allclose(net(**inputs), expected, atol=1e-4)
+
+
+def test_an_input_that_is_left_out_is_no_output_that_nobody_reads() -> None:
+    nodes = [
+        writer.node("Split", "halves", ["x"], ["", "half"], {"axis": 0, "num_outputs": 2}),
+        writer.node("Clip", "clip", ["half", "", "most"], ["y"], {}),
+    ]
+    x, most = np.arange(4, dtype=np.float32), np.float32(2.5)
+    net = nn.from_onnx(model_of(nodes, {"x": x, "most": most}, ["y"]))
+    np.testing.assert_array_equal(net(x[::-1], most), [1, 0])
