@@ -17,6 +17,7 @@ from lite._files.onnx.model import Value, read_model
 from lite.models.decoder.binding import extra_input, static_mask
 from lite.models.decoder.cache import MAX_TOKENS, pad_right, similar_lengths
 from lite.models.decoder.conventions import GraphSpec
+from lite.models.decoder.memory import keep_freed
 from lite.models.graph.model_config import ModelConfig
 from lite.models.graph.tensors import ELEMENT_TYPES
 from lite.models.learning.output_layer import OutputLayer, find_output_layer
@@ -363,6 +364,7 @@ def token_log_probs_of(
         )
     graph = read_model(config.graph.read_bytes(), config.graph.parent).graph
     layer = find_output_layer(graph, spec.logits)
+    keep_freed()
     learns = trainable if lora is None else False
     whole_runs = isinstance(checkpoint, bool)
     module = from_onnx(

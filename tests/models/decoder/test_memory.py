@@ -1,15 +1,16 @@
 """Copies of cache rows between buffers, on the CPU and as calls of the CUDA runtime."""
 
 import ctypes
+import os
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from helpers.cases import raises
+from helpers.cases import each_case, raises
 from helpers.models.stand_in_gpu import HostRuntime
 
-from lite.models.decoder.memory import DeviceBuffer, copy_runs, give_back_freed
+from lite.models.decoder.memory import DeviceBuffer, copy_runs, give_back_freed, keep_freed
 from lite.models.graph import cuda_stream
 
 
@@ -91,6 +92,45 @@ def test_what_opening_freed_is_given_back() -> None:
     assert int(done.stdout) < 2e6
 
 
-def test_a_library_that_keeps_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+KEPT = """
+import resource
+import numpy as np
+from lite.models import OnnxDecoder, embedded_model_path
+from lite.models.learning.token_log_probs import token_log_probs_of
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for many in True, False:  # of one megabyte each, and one that the C library would map by itself
+        arrays = [np.ones(1 << 17) for _ in range(40)] if many else np.ones(40 << 17)
+        del arrays
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+decoder = OnnxDecoder(embedded_model_path())
+if {learns}:
+    token_log_probs_of(decoder.config, decoder.spec)
+faults()
+print(faults())
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.pythonapi, "mallopt"), reason="only glibc can be told to")
+@each_case(
+    ("learns", "told", "least", "most"),
+    [(True, None, 0, 1000), (False, None, 5000, 1e6), (True, "131072", 5000, 1e6)],
+)
+def test_what_learns_keeps_freed_memory_unless_told_otherwise(
+    learns: bool, told: str | None, least: int, most: int
+) -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    environment |= {"NUMPY_MADVISE_HUGEPAGE": "0"} | (
+        {} if told is None else {"MALLOC_TRIM_THRESHOLD_": told}
+    )
+    command = [sys.executable, "-c", KEPT.format(learns=learns)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    assert least <= int(done.stdout) <= most
+
+
+def test_a_library_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     give_back_freed()
+    keep_freed()
