@@ -21,8 +21,8 @@ class Rules:
     """The functions behind the arrays of an interpreter. They need the class, so `dispatch` sets them."""
 
     __slots__ = (
-        *("backward", "binary", "cast", "elementwise", "function", "get_index", "index_batch", "look"),
-        *("same", "set_index", "ufunc"),
+        *("backward", "binary", "cast", "elementwise", "function", "get_index", "index_batch"),
+        *("refresh_view", "same", "set_index", "ufunc"),
     )
     backward: Callable[..., None]
     binary: Callable[..., Any]
@@ -31,7 +31,7 @@ class Rules:
     function: Callable[..., Any]
     get_index: Callable[..., Any]
     index_batch: Callable[..., Any]
-    look: Callable[..., None]
+    refresh_view: Callable[..., None]
     same: Callable[..., Any]
     set_index: Callable[..., None]
     ufunc: Callable[..., Any]

@@ -71,7 +71,7 @@ class TracedArray(InterpretedArray):
     def __getattr__(self, name: str) -> Any:
         # A view whose base was written to has no value until it is read.
         if name == "value" or name == "node":
-            rules.look(self)
+            rules.refresh_view(self)
             return object.__getattribute__(self, name)
         raise AttributeError(f"'TracedArray' object has no attribute '{name}'")
 

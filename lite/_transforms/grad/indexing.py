@@ -1,4 +1,8 @@
-"""Reading and writing traced arrays by index. A write gives the array a new value."""
+"""Reading and writing traced arrays by index.
+
+Vjps may need the memory of a value, so a write never changes it: `x[index] = new` computes a new array, which
+replaces the value of `x`, and its node. Views follow, as in NumPy (`views.py`).
+"""
 
 from __future__ import annotations
 
@@ -20,7 +24,7 @@ from lite._transforms.grad.tape import (
     values_of,
     with_node,
 )
-from lite._transforms.grad.views import View, forget, is_symbolic, laid_out_as, path_of, seen_in, settle
+from lite._transforms.grad.views import View, is_symbolic, laid_out_as, locate, mark_stale, path_of, view_in
 from lite._transforms.levels import count, innermost
 
 
@@ -33,14 +37,14 @@ def get_index(x: TracedArray, index: Any) -> Array:
             return inner.pick(x, index)
     shape = x.value.shape
     once = _reads_once(index)
-    return with_node(pick(x.value, index), (x, lambda g: share(g, index, shape, once)))
+    return with_node(pick(x.value, index), (x, lambda g: index_vjp(g, index, shape, once)))
 
 
-def share(g: Array, index: Any, shape: Shape, once: bool) -> Any:
-    """The derivative by an array, from `g`, the derivative by what an index reads; 0 elsewhere."""
+def index_vjp(g: Array, index: Any, shape: Shape, once: bool) -> Any:
+    """The derivative by an array of a shape from `g`, that by its elements at `index` (see `_reads_once`)."""
     if not isinstance(g, HostArray):
-        return Part(g, index, shape, once)
-    return placed(g, index, shape) if once else added(g, index, shape)
+        return Part(g, index, shape, once)  # which the sum of derivatives adds without an array of zeros
+    return scatter(g, index, shape) if once else scatter_add(g, index, shape)
 
 
 def pick(x: Array, index: Any) -> Array:
@@ -51,22 +55,22 @@ def pick(x: Array, index: Any) -> Array:
     return x[index] if inner is None else inner.pick(x, index)
 
 
-def placed(g: Array, index: Any, shape: Shape) -> Array:
-    """An array of zeros with `g` at an index that reads no element twice."""
+def scatter(g: Array, index: Any, shape: Shape) -> Array:
+    """Zeros of a shape with `g` at `index`, which reads no element twice."""
     out = np.zeros_like(g, shape=shape)
     out[index] = g
     return out
 
 
-def added(g: Array, index: Any, shape: Shape) -> Array:
-    """An array of zeros to which `g` was added at an index."""
+def scatter_add(g: Array, index: Any, shape: Shape) -> Array:
+    """Zeros of a shape, with `g` added at `index`, which may read elements more than once."""
     out = np.zeros_like(g, shape=shape)
     np.add.at(out, index, g)
     return out
 
 
 def _reads_once(index: Any) -> bool:
-    """Whether all arrays of an index are masks, so that it reads no element twice."""
+    """Whether an index certainly reads no element twice: its arrays are all masks."""
     for item in index if type(index) is tuple else (index,):
         kind = type(item)
         if kind is int or kind is slice or item is None or item is Ellipsis or isinstance(item, np.integer):
@@ -77,11 +81,16 @@ def _reads_once(index: Any) -> bool:
 
 
 def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
-    """`x[index] = new`."""
+    """`x[index] = new`.
+
+    Raises:
+        TypeError: `x` is a NumPy scalar.
+        ValueError: an inner `vmap` maps the index or the new value, but not `x`.
+    """
     plain = type(new) is TracedArray and type(index) is slice
     inner = None if plain else innermost((index, new))
     if inner is not None and type(inner) is not TracedArray and inner.level > x.level:
-        inner.rules.set_index(x, index, new)  # which says that the elements of a map share x
+        inner.rules.set_index(x, index, new)  # raises: all elements of the map would write to one x
     if nestings[0]:
         new = lifted(new, x.level)
     if type(new) is TracedArray and x.dtype.kind == "c" != new.dtype.kind:
@@ -96,14 +105,14 @@ def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
     once = _reads_once(index)
     after = with_node(
         target,
-        (x, lambda g: without(g, index)),
+        (x, lambda g: zeroed_at(g, index)),
         (new, lambda g: unbroadcast(g[index] if once else _last(g, index), shape)),
     )
     rebind(x, after, target)
 
 
 def _writable(old: Array, *others: Any) -> Array:
-    """A copy that `others` can be written into: mapped if an outer `vmap` maps one of them."""
+    """A copy of `old` to write to. If an outer `vmap` maps one of `others`, it maps the copy too."""
     for found in others:
         inner = innermost((found,))
         if inner is not None:
@@ -113,15 +122,16 @@ def _writable(old: Array, *others: Any) -> Array:
     return old.copy("K")  # keeps the order in memory, which decides what is a view
 
 
-def without(g: Array, index: Any) -> Array:
-    """A derivative with zeros at an index."""
+def zeroed_at(g: Array, index: Any) -> Array:
+    """A copy of the derivative `g` with zeros at an index."""
     g = _writable(g, index)
     g[index] = 0
     return g
 
 
 def _last(g: Array, index: Any) -> Array:
-    """The values at an index, with 0 where a later part of the index writes to the same place."""
+    """`g[index]`, with 0 for each element that a later one of the index overwrites."""
+    # Write the position of each element of the index to its place: only the last one is still there.
     places = pick(count(g, g.size).reshape(g.shape), index)
     last = np.zeros_like(places, shape=g.size)
     numbers = count(places, places.size).reshape(places.shape)
@@ -129,7 +139,7 @@ def _last(g: Array, index: Any) -> Array:
     return np.where(last[places] == numbers, g[index], 0)
 
 
-def write(target: Any, result: Any, casting: Any, name: str) -> None:
+def write_out(target: Any, result: Any, casting: Any, name: str) -> None:
     """Write a result into all of an array, as `out=` does.
 
     Raises:
@@ -165,6 +175,8 @@ def write(target: Any, result: Any, casting: Any, name: str) -> None:
 def rebind(x: TracedArray, after: Any, value: Any) -> None:
     """Give an array a new value, also in the arrays that share memory with it.
 
+    A view writes its value into its base. Views of the array are computed again when they are read next.
+
     Args:
         x: the array.
         after: the new value, traced if it depends on traced arrays.
@@ -176,7 +188,7 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
     node = after.node if traced else x.node if state.paused else None
     alias = x.alias
     if type(alias) is View:
-        _through(x, alias, value, node)
+        _write_to_base(x, alias, value, node)
         return
     holder = None if x.node is None else x.node.holder
     if holder is not None:
@@ -186,25 +198,25 @@ def rebind(x: TracedArray, after: Any, value: Any) -> None:
                 "no_grad() it can."
             )
         np.copyto(holder.data, value)
-    views = settle(x) if alias is not None else []
+    views = locate(x) if alias is not None else []
     x.value, x.node = laid_out_as(value, x.value), node
-    forget(views)
+    mark_stale(views)
 
 
-def _through(x: TracedArray, view: View, value: object, node: Any) -> None:
-    """Write to the base of a view."""
+def _write_to_base(x: TracedArray, view: View, value: object, node: Any) -> None:
+    """Give a view a new value by a write to its base, `view.whole`."""
     if view.whole is None:
         raise NotImplementedError(
             "a write to real or imaginary parts does not reach the complex numbers under a gradient: write "
             "to a copy() of the parts, and make new numbers of it (x + 1j * y)."
         )
     if is_symbolic(x.value):
-        _through_indices(x, view.whole, value, node)
+        _write_by_indices(x, view.whole, value, node)
         return
     if x.size and any(step == 0 and size > 1 for step, size in zip(_strides(x.value), x.shape, strict=True)):
         raise ValueError("a broadcast array is read-only: its elements are in one place.")
     whole = view.whole
-    views = settle(whole)
+    views = locate(whole)
     places = view.places
     shape = whole.shape
     old = _writable(whole.value, value).reshape(-1)
@@ -212,21 +224,21 @@ def _through(x: TracedArray, view: View, value: object, node: Any) -> None:
     part = TracedArray(value, node, x.level)
     new = with_node(
         old.reshape(shape),
-        (whole, lambda g: without(g.reshape(-1), places).reshape(shape)),
+        (whole, lambda g: zeroed_at(g.reshape(-1), places).reshape(shape)),
         (part, lambda g: g.reshape(-1)[places]),
     )
-    view_of, whole.alias = whole.alias, None
+    alias, whole.alias = whole.alias, None  # `views` have their places already
     try:
         rebind(whole, new, new.value)
     finally:
-        whole.alias = view_of
-    forget(views, x)
-    seen = seen_in(whole.value, view, x.shape)
-    x.value, x.node = value if seen is None else seen, node
+        whole.alias = alias
+    mark_stale(views, x)
+    shared = view_in(whole.value, view, x.shape)
+    x.value, x.node = value if shared is None else shared, node
 
 
-def _through_indices(x: TracedArray, whole: TracedArray, value: Any, node: Any) -> None:
-    """Write to the base of a view in a graph, by the indices that made the view."""
+def _write_by_indices(x: TracedArray, whole: TracedArray, value: Any, node: Any) -> None:
+    """`_write_to_base` in a graph, whose arrays have no memory: by the indices that made the view."""
     path = path_of(x, whole)
     if path is None:
         raise NotImplementedError(
@@ -245,13 +257,14 @@ def _through_indices(x: TracedArray, whole: TracedArray, value: Any, node: Any) 
 
 
 def _strides(value: Any) -> tuple[int, ...]:
+    """The strides in bytes of the ndarray behind a traced or mapped value, for one element of each map."""
     while isinstance(value, HostArray):
         value = value.value[0, ...] if value.layered else value.value  # type: ignore[attr-defined]
     return value.strides
 
 
-def look(view: TracedArray) -> None:
-    """Compute the value of a view again after its base was written to."""
+def refresh_view(view: TracedArray) -> None:
+    """Compute the value and the node of a view again after its base was written to."""
     places, whole = view.alias.places, view.alias.whole
     if places is None:
         raise NotImplementedError(
@@ -259,8 +272,8 @@ def look(view: TracedArray) -> None:
             "write x = x + y instead of x += y."
         )
     size, shape = whole.size, whole.shape
-    value = seen_in(whole.value, view.alias, places.shape)
+    value = view_in(whole.value, view.alias, places.shape)
     if value is None:
         value = whole.value.reshape(-1)[places]
-    new = with_node(value, (whole, lambda g: added(g, places, (size,)).reshape(shape)))
+    new = with_node(value, (whole, lambda g: scatter_add(g, places, (size,)).reshape(shape)))
     view.value, view.node = value, new.node if type(new) is TracedArray else None

@@ -30,7 +30,7 @@ from lite._arrays.types import Array, ArrayHolder, Function, HostArray, Shape, i
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.running import complexes, pauses, state
 from lite._transforms.grad.running import leaf as computing
-from lite._transforms.grad.views import remember
+from lite._transforms.grad.views import note_view
 from lite._transforms.levels import innermost
 
 Vjp = Callable[[Any], Any]
@@ -179,7 +179,7 @@ def with_node(value: Any, *parents: Parent) -> Any:
         return value
     out = traced_result(value, kept, source.level)
     if len(parents) == 1 and type(out) is TracedArray:
-        remember(out, source)
+        note_view(out, source)
     return out
 
 

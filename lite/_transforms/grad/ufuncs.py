@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._arrays.types import Array, ArrayHolder, DtypeLike, Function, HostArray
 from lite._transforms.grad.array import TracedArray, rules
-from lite._transforms.grad.indexing import get_index, look, set_index, write
+from lite._transforms.grad.indexing import get_index, refresh_view, set_index, write_out
 from lite._transforms.grad.running import complexes, leaf, nestings, state
 from lite._transforms.grad.special import elementwise
 from lite._transforms.grad.tape import (
@@ -88,11 +88,11 @@ def write_results(ufunc: np.ufunc, inputs: Any, out: tuple[Any, ...], result: An
         target = out[0]
         if type(target) is TracedArray and isinstance(target.value, np.generic) and target is inputs[0]:
             return result  # as with NumPy's scalars, which are not written to
-        write(target, result, "same_kind", name_of(ufunc))
+        write_out(target, result, "same_kind", name_of(ufunc))
         return target
     for target, value in zip(out, result, strict=True):
         if target is not None:
-            write(target, value, "same_kind", name_of(ufunc))
+            write_out(target, value, "same_kind", name_of(ufunc))
     return tuple(value if target is None else target for target, value in zip(out, result, strict=True))
 
 
@@ -213,7 +213,7 @@ def _call_where(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     (target,) = out
     with np.errstate(all="ignore"):  # the numbers that are not asked for
         result = ufunc(*inputs, **kwargs)
-    write(target, np.where(where, result, target), "same_kind", name_of(ufunc))
+    write_out(target, np.where(where, result, target), "same_kind", name_of(ufunc))
     return target
 
 
@@ -268,7 +268,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
         raise no_gradient(f"{name_of(ufunc)}.{method}")
     if out is None:
         return result
-    write(out[0], result, "same_kind", name_of(ufunc))
+    write_out(out[0], result, "same_kind", name_of(ufunc))
     return out[0]
 
 
@@ -283,7 +283,7 @@ def _at(ufunc: np.ufunc, a: Any, indices: Array, *b: Any) -> None:
         result = with_node(value, (a, lambda g: g), (b[0], lambda g: unbroadcast(sign * g[indices], shape)))
     else:
         raise no_gradient(f"{name_of(ufunc)}.at")
-    write(a, result, "unsafe", f"{name_of(ufunc)}.at")
+    write_out(a, result, "unsafe", f"{name_of(ufunc)}.at")
 
 
 def _with_extremes(value: Array, before: Array, a: Any, indices: Array, b: Any) -> Array:
@@ -328,14 +328,14 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
     target = out[0] if isinstance(out, tuple) else out  # of one result: ufuncs are not called here
     if target is None:
         return result
-    write(target, result, "unsafe", name_of(func))
+    write_out(target, result, "unsafe", name_of(func))
     return target
 
 
 rules.ufunc = call_ufunc
 rules.function = call_function
 rules.get_index = get_index
-rules.look = look
+rules.refresh_view = refresh_view
 rules.set_index = set_index
 rules.binary = binary
 rules.same = same

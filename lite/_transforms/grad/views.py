@@ -1,7 +1,7 @@
-"""Traced arrays that share memory, as NumPy would have it: what is written to one is seen in the others.
+"""Traced arrays that share memory: a write to one changes the others, as in NumPy.
 
-No memory of a value is ever written, as vjps may need it. Instead the array that others are views of,
-the whole, gets a new value, and each view of it is computed again when it is read next.
+The memory of a value is never written, because vjps may need it. Instead the base of the views, called the
+whole, gets a new value, and each view of it is computed again when it is read next.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ class View:
     """What makes a traced array a view.
 
     Attributes:
-        whole: the array that it is a view of, which is no view itself; None of real and imaginary parts,
-            which cannot be written to.
-        places: for each element the number of that of the whole, in row-major order; None until needed.
-        layout: where it starts in the memory of the whole, its strides and those of the whole, in bytes; None
-            until needed, and where that memory is not one block.
+        whole: the base, which is not a view itself; None for a real or imaginary part, which cannot be
+            written to.
+        places: the index of each element in the flattened whole (C order), intp; None until needed.
+        layout: in bytes, the offset in the memory of the whole, the strides, and the strides of the whole;
+            None until needed, or if that memory is not one block.
     """
 
     __slots__ = ("layout", "places", "whole")
@@ -36,8 +36,8 @@ class View:
         self.layout: Any = None
 
 
-def remember(new: TracedArray, source: TracedArray) -> None:
-    """Note that a new array is a view of the one that it was computed from, where it shares its memory."""
+def note_view(new: TracedArray, source: TracedArray) -> None:
+    """Note that `new` is a view of `source`, from which it was computed, if they share memory."""
     value, held = new.value, source.value
     if type(value) is not np.ndarray:
         if not isinstance(value, HostArray):
@@ -81,7 +81,7 @@ def memory(value: Any) -> Any:
 
 
 def path_of(view: TracedArray, whole: TracedArray) -> list[Any] | None:
-    """The indices that lead from an array of a graph to a view of it; None if more than indices do."""
+    """The indices that lead from an array of a graph to a view of it; None if other functions do."""
     path: list[Any] = []
     part, end = view.value, whole.value
     while part is not end:
@@ -101,8 +101,8 @@ def _shares(part: Array, whole: Array) -> bool:
     return np.may_share_memory(memory(part), memory(whole))
 
 
-def settle(whole: TracedArray) -> list[TracedArray]:
-    """The views of an array that is to get a new value, which know their places from then on."""
+def locate(whole: TracedArray) -> list[TracedArray]:
+    """The views of an array, with their `places` set. Called before the array gets a new value."""
     views = [view for ref in whole.alias or () if (view := ref()) is not None]
     for view in views:
         if view.alias.places is None and not is_symbolic(view.value):
@@ -120,8 +120,8 @@ def _layout(part: Array, whole: Array) -> Any:
     return part.__array_interface__["data"][0] - low, part.strides, whole.strides
 
 
-def seen_in(whole: Array, view: View, shape: Shape) -> Any:
-    """What a view is in the memory of a new whole that lies as the old one did; None where it does not."""
+def view_in(whole: Array, view: View, shape: Shape) -> Any:
+    """A view of the same layout into a new whole; None if the whole has other strides than before."""
     layout = view.layout
     if layout is None or type(whole) is not np.ndarray or whole.strides != layout[2]:
         return None
@@ -130,7 +130,7 @@ def seen_in(whole: Array, view: View, shape: Shape) -> Any:
 
 
 def laid_out_as(value: Any, old: Array) -> Array:
-    """A new value whose elements lie in memory as those of the old one, so that what is a view stays one."""
+    """The new value with the strides of the old one, so that reshapes that are views stay views."""
     if type(value) is not np.ndarray or type(old) is not np.ndarray or value.strides == old.strides:
         return value
     new = np.empty_like(old)
@@ -141,7 +141,7 @@ def laid_out_as(value: Any, old: Array) -> Array:
 
 
 def _places(part: Any, whole: Any) -> Array:
-    """Where the elements of a view are in the array it is of: their numbers in row-major order."""
+    """The index of each element of a view in the flattened base (C order)."""
     while isinstance(part, HostArray):  # all elements along the batch dimension have one layout
         first = (0, ...) if part.layered else ...
         part, whole = part.value[first], whole.value[first]  # type: ignore[attr-defined]
@@ -158,12 +158,12 @@ def _places(part: Any, whole: Any) -> Array:
     return seen_as(part).copy()
 
 
-def forget(views: list[TracedArray], but: TracedArray | None = None) -> None:
-    """Mark views, which are computed again when they are read next."""
+def mark_stale(views: list[TracedArray], but: TracedArray | None = None) -> None:
+    """Delete the values of views, so that they are computed again when they are read next."""
     for view in views:
         if view is not but:
             for name in ("value", "node"):
                 try:
                     delattr(view, name)
-                except AttributeError:  # it was told before
+                except AttributeError:  # it is marked already
                     break

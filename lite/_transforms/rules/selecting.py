@@ -10,7 +10,7 @@ from numpy.lib.array_utils import normalize_axis_index
 from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, HostArray, Shape
-from lite._transforms.grad.indexing import pick, share, write
+from lite._transforms.grad.indexing import index_vjp, pick, write_out
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import INT64, Graph
@@ -85,7 +85,7 @@ def _grad_take(a: Any, indices: Array, axis: int | None = None, mode: str = "rai
     index = (*[slice(None)] * axis, indices)
     # `take` gives rows one behind the other, which an index does not, but sees no array that is mapped.
     value = pick(held, index) if isinstance(indices, HostArray) else np.take(held, indices, axis)
-    return with_node(value, (a, lambda g: share(g, index, shape, False)))
+    return with_node(value, (a, lambda g: index_vjp(g, index, shape, False)))
 
 
 def _in_range(indices: Array, size: int, mode: str) -> Array:
@@ -176,7 +176,7 @@ def _grad_put_along_axis(arr: Array, indices: ArrayLike, values: ArrayLike, axis
     if axis is None:
         new = arr.reshape(-1).copy()
         new[value_of(indices)] = values
-        write(arr, new.reshape(arr.shape), "unsafe", "numpy.put_along_axis")
+        write_out(arr, new.reshape(arr.shape), "unsafe", "numpy.put_along_axis")
         return
     axis = normalize_axis_index(axis, arr.ndim)
     arr[_places(value_of(indices), axis, arr.shape)] = values
@@ -236,7 +236,7 @@ def _onnx_nonzero(graph: Graph, a: ArrayLike) -> tuple[GraphArray, ...]:
 @GRAD.rule(np.copyto)
 def _grad_copyto(dst: ArrayLike, src: ArrayLike, casting: Any = "same_kind", where: ArrayLike = True) -> None:
     new = src if where is True else np.where(value_of(where), src, dst)
-    write(dst, new, casting if where is True else "unsafe", "numpy.copyto")
+    write_out(dst, new, casting if where is True else "unsafe", "numpy.copyto")
 
 
 @ONNX.rule(np.copyto)

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from lite._arrays.types import Array, Axes, DtypeLike, Function, IntOrInts, Shape
 from lite._transforms.grad.along import wide
-from lite._transforms.grad.indexing import added
+from lite._transforms.grad.indexing import scatter_add
 from lite._transforms.grad.tape import holds_traced, unbroadcast, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph, view_of
@@ -368,7 +368,7 @@ def _grad_windows(
             g = np.moveaxis(g, -1, place + 1)
             shape = (*g.shape[:place], size, *g.shape[place + 2 :])
             places = np.arange(size - window + 1)[:, None] + np.arange(window)
-            g = added(g, (*[slice(None)] * place, places), shape)
+            g = scatter_add(g, (*[slice(None)] * place, places), shape)
         return g
 
     return with_node(value, (x, vjp))
