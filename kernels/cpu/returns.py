@@ -2,12 +2,14 @@
 
 A recursion is x(t) = a(t) + b(t) x(t+1). Operands are flat memory in contiguous lines (`_sequences.py`): a
 line is a sequence if `by_time`, else one step of many sequences. Work proceeds by tiles, pieces of some
-lines. Loops over full vectors compute a and b of a tile; then the recursion runs over several sequences at
-once, because one alone would wait for its own last result. What follows the end of an episode is dropped by a
-selection, never multiplied by zero, so NaN and infinity do not cross it.
+lines, from the last step to the first. Loops over full vectors compute a and b of a tile; then the recursion
+runs over several sequences at once, because one alone would wait for its own last result. A product with a
+factor that may be zero (the end of an episode, gamma = 0) is a selection, `a + b * x if b != 0.0 else a`: a
+multiplication by zero would let NaN and infinity cross the end.
 
 A function is compiled again with each of its callers, so there are few and calls are hardly nested. Scratch
-memory comes from the caller, because compiling an allocation takes longer than all allocations.
+memory comes from the caller, because compiling an allocation takes longer than all allocations. Positions are
+`np.uintp`, because compiled code checks signed ones for negative indices.
 """
 
 from typing import Any, TypeAlias
@@ -35,7 +37,7 @@ def _side_by_side(a: Floats, b: Floats, first: int, n: int, tails: Floats, lane:
     full_width()
     one, two, three = np.uintp(n), np.uintp(2 * n), np.uintp(3 * n)
     four, five, six, seven = np.uintp(4 * n), np.uintp(5 * n), np.uintp(6 * n), np.uintp(7 * n)
-    j = np.uintp(lane)  # unsigned, so that nothing checks for a negative index
+    j = np.uintp(lane)
     x0 = tails[j]
     x1 = tails[j + np.uintp(1)]
     x2 = tails[j + np.uintp(2)]
@@ -80,8 +82,8 @@ def _step(a: Floats, b: Floats, first: int, n: int, tails: Floats) -> None:
     full_width()
     for i in range(n):
         k = np.uintp(first + i)
-        more = a[k] + b[k] * tails[i]
-        a[k] = more if b[k] != 0.0 else a[k]
+        x = a[k] + b[k] * tails[i]
+        a[k] = x if b[k] != 0.0 else a[k]
     for i in range(n):
         tails[i] = a[np.uintp(first + i)]
 
@@ -99,7 +101,7 @@ def _recur(a: Floats, b: Floats, rows: int, n: int, tails: Floats, by_time: bool
 
 @jit
 def _block(block: int, lanes: int, tile_lanes: int) -> tuple[int, int, int]:
-    """The row of a block, its first lane, and how many it has."""
+    """The row of a block, its first lane, and the number of its lanes."""
     each = -(-lanes // tile_lanes)
     row = block // each
     first = (block - row * each) * tile_lanes
@@ -110,10 +112,10 @@ def _block(block: int, lanes: int, tile_lanes: int) -> tuple[int, int, int]:
 def _tile(
     until: int, tile_time: int, first: int, width: int, by_time: bool, merged: bool
 ) -> tuple[int, int, int, int, int, int, int]:
-    """The tile that ends at step `until`.
+    """(t, rows, n, line, since, runs, length) of the tile that ends before step `until`.
 
-    Its first step; the number of its lines, their length, the first of them, and where in it the tile begins;
-    the number of runs that the lines are in memory, and the length of a run.
+    t is its first step. The tile has `rows` lines of n entries, from `line` on, and begins at their entry
+    `since`. In memory they are `runs` contiguous pieces of `length` entries.
     """
     t = max(until - tile_time, 0)
     rows, n, line, since = (width, until - t, first, t) if by_time else (until - t, width, t, first)
@@ -122,13 +124,14 @@ def _tile(
 
 
 @jit
-def _at(operand: Operand, place: Place) -> int:
+def _start(operand: Operand, place: Place) -> int:
     """The position of a (row, line, entry) in the memory of an operand."""
     return place[0] * operand[1] + place[1] * operand[2] + place[2] * operand[3]
 
 
 @jit
 def _entry(operand: Operand, row: int, t: int, lane: int, by_time: bool) -> Any:
+    """The entry of step t of a lane, which is a sequence."""
     line, i = (lane, t) if by_time else (t, lane)
     return operand[0][np.uintp(row * operand[1] + line * operand[2] + i * operand[3])]
 
@@ -138,12 +141,12 @@ def _lambda_terms(
     reward: Operand, value: Operand, done: Operand, terminated: Operand, gamma: Operand, lmbda: Operand,
     place: Place, a: Floats, b: Floats, first: int, n: int,
 ) -> None:  # fmt: skip
-    """G = a + b G(t+1) for n entries of a line."""
+    """Compute a and b of G = a + b G(t+1) for n entries of a line."""
     full_width()
     rewards, values, ends = reward[0], value[0], done[0]
     stops, gammas, lmbdas = terminated[0], gamma[0], lmbda[0]
-    r, v, d = _at(reward, place), _at(value, place), _at(done, place)
-    s, g, m = _at(terminated, place), _at(gamma, place), _at(lmbda, place)
+    r, v, d = _start(reward, place), _start(value, place), _start(done, place)
+    s, g, m = _start(terminated, place), _start(gamma, place), _start(lmbda, place)
     for i in range(n):
         factor = gammas[np.uintp(g + i)] * lmbdas[np.uintp(m + i)]
         b[np.uintp(first + i)] = 0.0 if ends[np.uintp(d + i)] else factor
@@ -158,11 +161,11 @@ def _lambda_terms(
 
 
 @jit
-def _after(
+def _value_after(
     value: Operand, terminated: Operand, row: int, first: int, time: int, by_time: bool, n: int,
     out: Floats,
 ) -> None:  # fmt: skip
-    """The value after the last step of n sequences from the `first` on; 0 if the step terminated."""
+    """To `out`: the value after the last step of n sequences from `first` on; 0 if the step terminated."""
     for k in range(n):
         following = np.float64(_entry(value, row, time - 1, first + k, by_time))
         out[k] = 0.0 if _entry(terminated, row, time - 1, first + k, by_time) else following
@@ -170,8 +173,9 @@ def _after(
 
 @jit
 def _put(values: Floats, first: int, n: int, operand: Operand, place: Place) -> None:
+    """Copy n values of a tile to a line of an operand."""
     full_width()
-    flat, base = operand[0], _at(operand, place)
+    flat, base = operand[0], _start(operand, place)
     for i in range(n):
         flat[np.uintp(base + i)] = values[np.uintp(first + i)]
 
@@ -191,7 +195,7 @@ def lambda_returns(
     """
     for block in range(start, stop):
         row, first, width = _block(block, lanes, tile_lanes)
-        _after(value, terminated, row, first, time, by_time, width, tails)
+        _value_after(value, terminated, row, first, time, by_time, width, tails)
         until = time
         while until > 0:
             until, rows, n, line, since, runs, length = _tile(until, tile_time, first, width, by_time, merged)
@@ -232,7 +236,7 @@ def short_lambda_returns(
     gammas, lmbdas, tails = more[:n], more[n : 2 * n], more[2 * n :]
     gammas[:], lmbdas[:] = gamma, lmbda
     values, stops, origin = (value, 0, time, 1), (terminated, 0, time, 1), (0, 0, 0)
-    _after(values, stops, 0, 0, time, True, n // time, tails)
+    _value_after(values, stops, 0, 0, time, True, n // time, tails)
     _lambda_terms(
         (reward, 0, 0, 1), values, (done, 0, 0, 1), stops, (gammas, 0, 0, 1), (lmbdas, 0, 0, 1), origin, a, b,
         0, n,
@@ -273,18 +277,18 @@ def fixed_lambda_returns(
 
 @jit
 def _ratios(weight: Weight, place: Place, out: Floats, first: int, n: int) -> None:
-    """Weights of n entries of a line: exponentials of the differences of two operands.
+    """Importance weights of n entries of a line: exp(log-prob of the learner - log-prob of the actor).
 
-    A weight below the normal numbers is 0. Where the exponential may overflow, it is computed in two steps.
-    The limits are: the least and the largest difference, the second step, and its exponential.
+    `limits` are (least, most, shift, exp(shift)). Below `least` the weight would be subnormal and is 0. Above
+    `most` the compiled `exp` would overflow, so exp(x) = exp(x - shift) exp(shift).
     """
     full_width()
     learner, actor, limits = weight
-    above, below, j, k = learner[0], actor[0], _at(learner, place), _at(actor, place)
-    least, most, taken, scale = limits
+    learner_logs, actor_logs, j, k = learner[0], actor[0], _start(learner, place), _start(actor, place)
+    least, most, shift, scale = limits
     for i in range(n):
-        x = above[np.uintp(j + i)] - below[np.uintp(k + i)]
-        y = x - taken if x > most else x
+        x = learner_logs[np.uintp(j + i)] - actor_logs[np.uintp(k + i)]
+        y = x - shift if x > most else x
         _, e = exp(most if y > most else y)
         e = e * scale if x > most else e
         out[np.uintp(first + i)] = 0.0 if x < least else np.float64(e)
@@ -296,12 +300,15 @@ def _gain_terms(
     weight: Weight | None, gamma: Operand, lmbda: Operand, rho_thresh: float, c_thresh: float,
     ratios: Floats, place: Place, a: Floats, b: Floats, first: int, n: int,
 ) -> None:  # fmt: skip
-    """x = a + b x(t+1) for n entries of a line; without a `weight`, whose code is left out then, it is 1."""
+    """Compute a and b of x = a + b x(t+1) for n entries of a line.
+
+    Weights are 1 if `weight` is None: Numba then compiles the function without their code.
+    """
     full_width()
     rewards, values, nexts, ends = reward[0], value[0], following[0], done[0]
     stops, gammas, lmbdas = terminated[0], gamma[0], lmbda[0]
-    r, v, f, d = _at(reward, place), _at(value, place), _at(following, place), _at(done, place)
-    s, g, m = _at(terminated, place), _at(gamma, place), _at(lmbda, place)
+    r, v, f, d = _start(reward, place), _start(value, place), _start(following, place), _start(done, place)
+    s, g, m = _start(terminated, place), _start(gamma, place), _start(lmbda, place)
     for i in range(n):
         factor = gammas[np.uintp(g + i)] * lmbdas[np.uintp(m + i)]
         if weight is not None:
@@ -321,26 +328,26 @@ def _gain_terms(
 
 
 @jit
-def _put_both(
+def _put_advantages(
     value: Operand, place: Place, excess: Floats, first: int, n: int, advantage: Operand, target: Operand
 ) -> None:
-    """x for n entries of a line to `advantage`, and V + x to `target`."""
+    """Write x, in `excess`, to `advantage` and V + x to `target`, for n entries of a line."""
     full_width()
-    values, out, other = value[0], target[0], advantage[0]
-    v, base, along = _at(value, place), _at(target, place), _at(advantage, place)
+    values, targets, advantages = value[0], target[0], advantage[0]
+    v, j, k = _start(value, place), _start(target, place), _start(advantage, place)
     for i in range(n):
         x = excess[np.uintp(first + i)]
-        other[np.uintp(along + i)] = x
-        out[np.uintp(base + i)] = np.float64(values[np.uintp(v + i)]) + x
+        advantages[np.uintp(k + i)] = x
+        targets[np.uintp(j + i)] = np.float64(values[np.uintp(v + i)]) + x
 
 
 @jit
-def _goals(
+def _put_targets(
     value: Operand, place: Place, excess: Floats, goals: Floats, first: int, n: int, target: Operand
 ) -> None:
-    """V + x for n entries of a line, to `goals` and to `target`."""
+    """Write V + x, the targets, to `goals` (of the tile) and to `target`, for n entries of a line."""
     full_width()
-    values, out, v, base = value[0], target[0], _at(value, place), _at(target, place)
+    values, out, v, base = value[0], target[0], _start(value, place), _start(target, place)
     for i in range(n):
         goal = np.float64(values[np.uintp(v + i)]) + excess[np.uintp(first + i)]
         goals[np.uintp(first + i)] = goal
@@ -348,9 +355,13 @@ def _goals(
 
 
 @jit
-def _follow(goals: Floats, rows: int, n: int, by_time: bool, ahead: Floats) -> None:
-    """Make the entry after a tile's step the target of the next step, `ahead` those before the tile."""
-    if by_time:
+def _shift_targets(goals: Floats, rows: int, n: int, by_time: bool, ahead: Floats) -> None:
+    """Append the target after the tile to each sequence of `goals`, and set `ahead` to its first targets.
+
+    Then the target of step t+1 is one step behind that of step t in `goals`. `ahead` has the target after the
+    tile of each sequence; on return, that of its first step, which the tile before needs.
+    """
+    if by_time:  # the appended entry overwrites the first one of the next line, which is in `head`
         head = goals[0]
         for k in range(rows):
             after = np.uintp((k + 1) * n)
@@ -363,17 +374,20 @@ def _follow(goals: Floats, rows: int, n: int, by_time: bool, ahead: Floats) -> N
 
 
 @jit
-def _correct(
+def _vtrace_advantages(
     reward: Operand, value: Operand, following: Operand, done: Operand, terminated: Operand,
     ratios: Floats, gamma: Operand, rho_thresh: float, place: Place, ahead: Floats, skip: int,
     between: Floats, first: int, n: int, advantage: Operand,
 ) -> None:  # fmt: skip
-    """The advantages of V-trace for n entries of a line, from the targets that `ahead` has from `skip` on."""
+    """Write the advantages of V-trace for n entries of a line.
+
+    The target of the step after each entry is in `ahead`, from `skip` on. `between` is scratch memory.
+    """
     full_width()
     rewards, values, nexts, ends = reward[0], value[0], following[0], done[0]
     stops, gammas, out = terminated[0], gamma[0], advantage[0]
-    r, v, f, d = _at(reward, place), _at(value, place), _at(following, place), _at(done, place)
-    s, g, base = _at(terminated, place), _at(gamma, place), _at(advantage, place)
+    r, v, f, d = _start(reward, place), _start(value, place), _start(following, place), _start(done, place)
+    s, g, base = _start(terminated, place), _start(gamma, place), _start(advantage, place)
     for i in range(n):
         following_value, target = np.float64(nexts[np.uintp(f + i)]), ahead[np.uintp(skip + i)]
         goal = following_value if ends[np.uintp(d + i)] else target
@@ -383,8 +397,8 @@ def _correct(
         rho = rho_thresh if ratio > rho_thresh else ratio
         now = np.float64(rewards[np.uintp(r + i)]) - np.float64(values[np.uintp(v + i)])
         goal = between[np.uintp(first + i)]
-        ahead_of_it = factor * goal if factor != 0.0 else 0.0
-        out[np.uintp(base + i)] = rho * (now + ahead_of_it)
+        gain = factor * goal if factor != 0.0 else 0.0
+        out[np.uintp(base + i)] = rho * (now + gain)
 
 
 @jit(entry=True, plain=plain.advantages)
@@ -396,21 +410,21 @@ def advantages(
     time: int, lanes: int, by_time: bool, merged: bool, tile_time: int, tile_lanes: int,
     start: int, stop: int,
 ) -> None:  # fmt: skip
-    """x(t) = rho(t) (r(t) + gamma W(t) - V(t)) + gamma lmbda c(t) x(t+1), nothing ahead of an end.
+    """x(t) = rho(t) (r(t) + gamma W(t) - V(t)) + gamma lmbda c(t) x(t+1), without x(t+1) at an end.
 
-    rho and c are the weight of a step cut at their thresholds. `weight` holds the logarithms that it is the
-    ratio of, and limits (see `_ratios`); where it is None, weights are 1, and `ratios` is not used. W(t) is
-    the next value, or 0 where step t terminated. The targets are V + x. The advantages are x, or,
-    `corrected`, those of V-trace: rho(t) (r(t) + gamma (target of t+1) - V(t)); after the last step W(t)
-    stands for that target.
-    Blocks, tiles and memory to work in as in `lambda_returns`.
+    rho and c are the importance weight of a step, limited by `rho_thresh` and `c_thresh`. `weight` has the
+    log-probs of learner and actor, and limits (see `_ratios`); if it is None, weights are 1 and `ratios` is
+    not used. W(t) is the next value, or 0 where step t terminated. The targets are V + x. The advantages are
+    x, or if `corrected` those of V-trace: rho(t) (r(t) + gamma (target of t+1) - V(t)), with W(t) in place of
+    that target at an end and after the last step.
+    Blocks, tiles and scratch memory are as in `lambda_returns`.
     """
     for block in range(start, stop):
         row, first, width = _block(block, lanes, tile_lanes)
         for k in range(width):
             tails[k] = 0.0
         if weight is not None and corrected:
-            _after(next_value, terminated, row, first, time, by_time, width, ahead)
+            _value_after(next_value, terminated, row, first, time, by_time, width, ahead)
         until = time
         while until > 0:
             until, rows, n, line, since, runs, length = _tile(until, tile_time, first, width, by_time, merged)
@@ -425,17 +439,17 @@ def advantages(
             _recur(a, b, rows, n, tails, by_time)
             if weight is not None and corrected:
                 for k in range(runs):
-                    _goals(value, (row, line + k, since), a, goals, k * n, length, target)
-                _follow(goals, rows, n, by_time, ahead)
+                    _put_targets(value, (row, line + k, since), a, goals, k * n, length, target)
+                _shift_targets(goals, rows, n, by_time, ahead)
                 skip = 1 if by_time else n
                 for k in range(runs):
-                    _correct(
+                    _vtrace_advantages(
                         reward, value, next_value, done, terminated, ratios, gamma, rho_thresh,
                         (row, line + k, since), goals, k * n + skip, a, k * n, length, advantage,
                     )  # fmt: skip
             else:
                 for k in range(runs):
-                    _put_both(value, (row, line + k, since), a, k * n, length, advantage, target)
+                    _put_advantages(value, (row, line + k, since), a, k * n, length, advantage, target)
 
 
 @jit(entry=True, plain=plain.short_advantages)
@@ -443,7 +457,7 @@ def short_advantages(
     reward: Floats, value: Floats, next_value: Floats, done: Bools, terminated: Bools,
     gamma: float, lmbda: float, advantage: Floats, target: Floats, memory: Floats, time: int,
 ) -> None:  # fmt: skip
-    """`advantages` without weights, of few sequences in one piece; see `short_lambda_returns`."""
+    """`advantages` without weights for a few contiguous sequences; see `short_lambda_returns`."""
     n = reward.size
     a, b, more = memory[:n], memory[n : 2 * n], memory[2 * n :]
     gammas, lmbdas, tails = more[:n], more[n : 2 * n], more[2 * n :]
@@ -454,4 +468,4 @@ def short_advantages(
         (gammas, 0, 0, 1), (lmbdas, 0, 0, 1), 1.0, 1.0, b, origin, a, b, 0, n,
     )  # fmt: skip
     _recursions(a, b, time, tails)
-    _put_both(values, origin, a, 0, n, (advantage, 0, 0, 1), (target, 0, 0, 1))
+    _put_advantages(values, origin, a, 0, n, (advantage, 0, 0, 1), (target, 0, 0, 1))
