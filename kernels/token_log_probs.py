@@ -72,9 +72,10 @@ def token_log_probs(
         array([-0.6931472,       -inf], dtype=float32)
     """
     if support is None:
-        return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=False)[0]
-    rows, found = _scores(logits, tokens, mask, temperature, support, ignore_index, stream, model=False)
-    sampled = found.sampled_log_probs
+        return _without_support(logits, tokens, mask, temperature, ignore_index, stream, entropies=False)[0]
+    args = logits, tokens, mask, temperature, support, ignore_index, stream
+    rows, scores = _with_support(*args, model=False)
+    sampled = scores.sampled_log_probs
     return sampled if rows.gpu is not None else sampled.astype(rows.dtype)
 
 
@@ -113,7 +114,7 @@ def token_scores(
         >>> [float(np.exp(part[0]).round(4)) for part in scores[:3]]
         [0.5, 0.8, 0.8333]
     """
-    return _scores(logits, tokens, mask, temperature, support, ignore_index, stream, model=True)[1]
+    return _with_support(logits, tokens, mask, temperature, support, ignore_index, stream, model=True)[1]
 
 
 def token_log_probs_and_entropy(
@@ -147,30 +148,31 @@ def token_log_probs_and_entropy(
         >>> entropies.round(4)
         array([1.0397, 0.    ], dtype=float32)
     """
-    return _scored(logits, tokens, mask, temperature, ignore_index, stream, entropies=True)
+    return _without_support(logits, tokens, mask, temperature, ignore_index, stream, entropies=True)
 
 
-def _scored(
+def _without_support(
     logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None, temperature: ArrayLike, ignore_index: int,
     stream: Any, *, entropies: bool,
 ) -> tuple[NDArray[Any], NDArray[Any]]:  # fmt: skip
+    """Log-probs and entropies; an empty array in place of the latter without `entropies`."""
     gpu = gpu_of(stream, logits=logits, tokens=tokens, mask=mask)
     rows = Logits(logits, mask, temperature, gpu=gpu)
     ids = token_array(tokens, rows.array.shape)
     return numbers(rows, ids, ignore_index, entropies=entropies)[:2]
 
 
-def _scores(
+def _with_support(
     logits: ArrayLike, tokens: ArrayLike, mask: ArrayLike | None, temperature: ArrayLike,
     support: Support | None, ignore_index: int, stream: Any, *, model: bool,
 ) -> tuple[Logits, TokenScores]:  # fmt: skip
-    """Checked logits, and numbers of their tokens: all of them, or those as sampled alone."""
+    """The checked logits and the scores; without `model`, only `sampled_log_probs` are computed."""
     gpu = gpu_of(stream, logits=logits, tokens=tokens, mask=mask)
     rows = Logits(logits, mask, temperature, gpu=gpu)
     if rows.keep is not None:
         raise ValueError(
             f"mask must have the shape of the positions {rows.shape} here, got that of logits: "
-            "what may be drawn is said by the support"
+            "the support restricts the vocabulary"
         )
     ids = token_array(tokens, rows.array.shape)
     count = math.prod(rows.shape)
@@ -194,12 +196,15 @@ def _scores(
         offsets, kept, wanted, *out,
     )  # fmt: skip
     longest = int(np.diff(offsets).max(initial=0))
-    memories: list[Any] = []  # of the threads
+    free: list[NDArray[Any]] = []  # scratch memory, one for each thread that runs at the same time
 
     def kernel(start: int, stop: int) -> None:
-        memory = memories.pop() if memories else np.empty(longest, flat.dtype)
-        cpu.scores(*args, memory, start, stop)
-        memories.append(memory)
+        try:
+            scratch = free.pop()
+        except IndexError:
+            scratch = np.empty(longest, flat.dtype)
+        cpu.scores(*args, scratch, start, stop)
+        free.append(scratch)
 
     run(kernel, rows)
     check_tokens(bad, ids, size)
