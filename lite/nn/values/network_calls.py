@@ -1,4 +1,4 @@
-"""The value network on the observations of a rollout and on the next ones: in two calls, or in one."""
+"""Values of the observations of a rollout and of the next ones, by two calls of a value network or by one."""
 
 from __future__ import annotations
 
@@ -19,21 +19,25 @@ Array = NDArray[Any]
 
 
 class Values(NamedTuple):
-    """The values of a rollout by a value network."""
+    """The values of a rollout, of shape (*batch, ...) and the dtype of the network's output."""
 
     present: Array
+    """Of the observations."""
     following: Array
+    """Of the next observations."""
     valid: Array | None
-    """Which steps have both values, of the shape of the batch; None: all."""
+    """Which steps have both values: booleans of shape (*batch); None if all have."""
 
 
 class NetworkCalls:
-    """Calls of `network` for the outputs `keys`: of the observations, and of the next ones.
+    """Calls of a value network for a rollout.
 
     Args:
-        pieces: the most elements a call sees of a batch dimension, or how many calls there are, and that
-            dimension.
-        differentiates: whether outputs have the derivatives by inputs; else all are constants.
+        network: the value network.
+        keys: the output to read for the observations, and that for the next observations.
+        pieces: (size, count, dim): each call gets at most `size` elements of the batch dimension `dim`, or
+            the batch is split into `count` calls; both None for one call.
+        differentiates: whether outputs keep their derivatives by inputs; else they are constants.
     """
 
     def __init__(
@@ -48,31 +52,44 @@ class NetworkCalls:
     def twice(
         self, tensordict: TensorDictBase, params: TensorDictBase | None, target_params: TensorDictBase | None
     ) -> Values:
-        """The observations with `params`, the next ones with `target_params`, which are the same if None."""
+        """Values by one call with `params` for the observations and one with `target_params` for the next.
+
+        `target_params` are `params` if None.
+        """
         if params is None and target_params is not None:
             raise ValueError("target_params need params beside them; got target_params alone.")
         if target_params is None:
             target_params = params
         root, following = self._inputs(tensordict)
-        with _exchanged(params, self._network):
+        with _with_params(params, self._network):
             (present,) = self._call(root, self._present)
-        with _exchanged(target_params, self._network):
+        with _with_params(target_params, self._network):
             (ahead,) = self._call(following, self._following)
         return Values(present, ahead, None)
 
     def ahead(self, tensordict: TensorDictBase, params: TensorDictBase | None) -> Array:
-        """The next observations alone."""
+        """The values of the next observations alone."""
         _, following = self._inputs(tensordict)
-        with _exchanged(params, self._network):
+        with _with_params(params, self._network):
             return self._call(following, self._following)[0]
 
     def once(
         self, tensordict: TensorDictBase, time_dim: int, flags: Sequence[Array], budget: int,
         params: TensorDictBase | None,
     ) -> Values:  # fmt: skip
-        """Both from one sequence: observations, with the next one after each truncation and after the last.
+        """Values by one call on one sequence, which holds each observation once.
 
-        The sequence has `budget` steps more than the rollout. What does not fit is not valid.
+        In a rollout, the next observation of a step is the observation of the step after it, except where
+        the episode was truncated. So the sequence has the observations, with the next observation inserted
+        after each truncated step and after the last one.
+
+        Args:
+            tensordict: the rollout.
+            time_dim: its dimension of time.
+            flags: done and terminated, of shape (*batch, ...).
+            budget: how many steps the sequence has more than the rollout. Steps that do not fit are not
+                `valid`.
+            params: parameters of the network; None for its own.
         """
         root, following = self._inputs(tensordict)
         for path in _paths(root):  # such as states of a recurrent network, which "next" need not have
@@ -80,32 +97,36 @@ class NetworkCalls:
                 following.set(path, root.get(path))
         root, following = root.transpose(time_dim, -1), following.transpose(time_dim, -1)
         done, terminated = flags
-        cut = _per_step(done & ~terminated, tensordict).swapaxes(time_dim, -1)
-        steps = cut.shape[-1]
-        before: NDArray[np.intp] = np.cumsum(cut, -1) - cut
-        place = np.arange(steps) + before
+        truncated = _per_step(done & ~terminated, tensordict).swapaxes(time_dim, -1)
+        steps = truncated.shape[-1]
+        inserted_before: NDArray[np.intp] = np.cumsum(truncated, -1) - truncated
+        position = np.arange(steps) + inserted_before  # of each step in the sequence
         length = steps + budget
-        valid = place + 1 < length
-        # The next observation stands after a cut, after the last step that has room, and at the end.
-        inserted = (cut & valid) | last_valid(valid, -1)
+        valid = position + 1 < length
+        # The next observation is inserted after truncated steps, the last step that fits, and the last one.
+        inserted = (truncated & valid) | last_valid(valid, -1)
         inserted[..., -1:] |= valid[..., -1:]
         sequence = root.new_zeros((*root.batch_size[:-1], length))
-        for td, at, kept in ((root, place, place < length), (following, place + 1, inserted)):
-            where = np.nonzero(kept)
-            index = (*where[:-1], at[where])
+        for td, target, kept in ((root, position, position < length), (following, position + 1, inserted)):
+            source = np.nonzero(kept)
+            index = (*source[:-1], target[source])
             for path in _paths(td):
                 entry = sequence.get(path, None)
                 if entry is not None:
-                    entry[index] = td.get(path)[where]
-        with _exchanged(params, self._network):
-            found = self._call(sequence.transpose(time_dim, -1), self._present, self._following)
-        ahead = np.minimum(place + 1, length - 1)
-        present = _taken(found[0], np.minimum(place, length - 1).swapaxes(time_dim, -1), time_dim)
-        after = _taken(found[1], ahead.swapaxes(time_dim, -1), time_dim)
-        return Values(present, after, valid.swapaxes(time_dim, -1))
+                    entry[index] = td.get(path)[source]
+        with _with_params(params, self._network):
+            outputs = self._call(sequence.transpose(time_dim, -1), self._present, self._following)
+        present, ahead = (
+            _take_along(output, np.minimum(index, length - 1).swapaxes(time_dim, -1), time_dim)
+            for output, index in zip(outputs, (position, position + 1), strict=True)
+        )
+        return Values(present, ahead, valid.swapaxes(time_dim, -1))
 
     def _inputs(self, tensordict: TensorDictBase) -> tuple[TensorDictBase, TensorDictBase]:
-        """The inputs of the network, with values that are present, of the observations and the next ones."""
+        """The entries that the network reads, and the values that exist, at the root and in "next".
+
+        NaN in "next" get the numbers of the root.
+        """
         paths = [require_path(key) for key in self._network.in_keys]
         root = tensordict.select(*paths, self._present, strict=False)
         if tensordict.get("next", None) is None:
@@ -113,43 +134,41 @@ class NetworkCalls:
         following = tensordict.get("next").select(*paths, self._following, strict=False)
         for path in paths:
             ahead, now = following.get(path, None), root.get(path, None)
-            if _floats(now) and _floats(ahead) and now.shape == ahead.shape:
+            if _is_float(now) and _is_float(ahead) and now.shape == ahead.shape:
                 missing = ahead != ahead
                 if missing.any():
                     following.set(path, np.where(missing, now, ahead))
         first = root.get("is_init", None)
         if first is not None and following.get("is_init", None) is not None:
-            # A recurrent network must not take the next observations for one sequence.
+            # So a recurrent network does not read the next observations of two episodes as one sequence.
             following.set("is_init", following.get("is_init") | first)
         return root, following
 
     def _call(self, data: TensorDictBase, *keys: NestedKey) -> list[Array]:
-        """The outputs of these keys, in as many calls as it takes."""
-        differs = self._differentiates and any(map(is_differentiated, data.values(True, True)))
-        if differs:
-            with hold_out_net(self._network):
-                outs = [self._network(part) for part in self._split(data)]
-        else:
+        """The outputs at these keys, from one call for each part of `data` (see `_split`)."""
+        traced = self._differentiates and any(map(is_differentiated, data.values(True, True)))
+        with hold_out_net(self._network) if traced else nullcontext():
             outs = [self._network(part) for part in self._split(data)]
-        found = []
+        values = []
         for key in keys:
-            parts = [self._output(out, require_path(key), differs) for out in outs]
-            found.append(parts[0] if len(parts) == 1 else np.concatenate(parts, self._pieces[2] % data.ndim))
-        return found
+            parts = [self._output(out, require_path(key), traced) for out in outs]
+            values.append(parts[0] if len(parts) == 1 else np.concatenate(parts, self._pieces[2] % data.ndim))
+        return values
 
-    def _output(self, out: TensorDictBase, path: Path, differs: bool) -> Array:
-        """An output, a constant unless it `differs` with the inputs."""
+    def _output(self, out: TensorDictBase, path: Path, traced: bool) -> Array:
+        """An output: with its derivatives by the inputs if `traced`, else a constant."""
         value = out.get(path, None)
-        if isinstance(value, HostArray) and not differs:
+        if isinstance(value, HostArray) and not traced:
             out.set(path, detached(value))
         if value is None:
             raise KeyError(
                 f"the value network writes {list(self._network.out_keys)}, the estimator reads "
                 f"{path if len(path) > 1 else path[0]!r}: set_keys(value=...) names another entry."
             )
-        return require_array(out, path, "an estimator of the value network", differs)
+        return require_array(out, path, "an estimator of the value network", traced)
 
     def _split(self, data: TensorDictBase) -> Sequence[TensorDictBase]:
+        """The parts of `data` that a call gets each, by `pieces`."""
         size, count, dim = self._pieces
         if size is None and count is None:
             return (data,)
@@ -164,11 +183,12 @@ class NetworkCalls:
         return list(data.split([length // count + (i < length % count) for i in range(count)], dim))
 
 
-def _exchanged(params: TensorDictBase | None, network: Module) -> Any:
+def _with_params(params: TensorDictBase | None, network: Module) -> Any:
+    """A context in which the network has these parameters; None for its own."""
     return nullcontext() if params is None else params.to_module(network)
 
 
-def _floats(entry: object) -> bool:
+def _is_float(entry: object) -> bool:
     return isinstance(entry, np.ndarray) and entry.dtype.kind in "fcV"  # V: bfloat16
 
 
@@ -177,22 +197,23 @@ def _paths(td: TensorDictBase) -> list[Path]:
 
 
 def _per_step(flag: Array, td: TensorDictBase) -> NDArray[np.bool_]:
-    """A flag of the shape of the batch: where it is True of any agent."""
+    """A flag of shape (*batch, ...) reduced to (*batch): True where it is True for any agent."""
     return np.asarray(flag.any(axis=tuple(range(td.ndim, flag.ndim))))
 
 
-def _taken(values: Array, index: NDArray[np.intp], axis: int) -> Array:
+def _take_along(values: Array, index: NDArray[np.intp], axis: int) -> Array:
+    """`np.take_along_axis` for values that may have more dimensions than the index."""
     index = index.reshape(index.shape + (1,) * (values.ndim - index.ndim))
     return np.take_along_axis(values, index, axis)
 
 
 def last_valid(valid: Array, time_dim: int) -> Array:
-    """The steps that are valid before one that is not."""
+    """The valid steps whose next step is not valid."""
     ahead = np.ones_like(valid)
     ahead.swapaxes(time_dim, -1)[..., :-1] = valid.swapaxes(time_dim, -1)[..., 1:]
     return valid & ~ahead
 
 
 def expand_to(flag: Array, like: Array) -> Array:
-    """A flag of the shape of the batch, as it broadcasts to an array of more dimensions."""
+    """A flag of shape (*batch) with dimensions of size 1 behind, so that it broadcasts to `like`."""
     return flag.reshape(flag.shape + (1,) * (like.ndim - flag.ndim))
