@@ -26,13 +26,20 @@ _FORMS = (
 class ScoreBatches:
     """Scores responses: a callable for `ray.data.Dataset.map_batches`, and for anything else with batches.
 
-    A batch is a dict of columns, arrays or lists, which may be read-only, or a table of pandas or pyarrow.
-    A row has its response as "prompt_ids" and "response_ids" (lists of integers), else as "messages" (a
-    conversation that ends with an assistant's turn, or that the text "response" answers, and of which
-    "tools" are told), else as the texts "prompt" and "response", else as a "text", which is scored but for
-    its first token. Prompts and responses are put into the model's chat template, with the end of the turn,
-    which is scored as well; a response has the tokens that it has in the whole text. Up to rounding,
-    results do not depend on other rows. They are the batch's columns and
+    A batch is a dict of columns (arrays or lists, also read-only) or a table of pandas or pyarrow. A row has
+    one of these, the first that is there:
+
+    - "prompt_ids" and "response_ids": lists of integers;
+    - "messages": a conversation, with the response as its last turn or as the text "response"; "tools" are
+      put into the template;
+    - "prompt" and "response": texts;
+    - "text": scored from its second token on.
+
+    Prompts and responses are put into the model's chat template. The end of the turn is scored as well. The
+    whole text is encoded at once, and the response's tokens are taken from it. Up to rounding, results do not
+    depend on other rows. The result has the batch's columns and
+
+
 
     - "logprobs", the log-prob of each token of the response under the raw model distribution; their sum
       "log_prob" and "mean_log_prob", float64; their number "tokens", int64;
@@ -44,19 +51,21 @@ class ScoreBatches:
         tokenizer: a tokenizer or the folder of one, by default the model's.
         raw: take prompts as they are, without a chat template.
         temperature: divides the logits.
-        logprobs: how many of the most probable tokens to give at each place.
-        token_ids: give the token ids, too, as `lite mismatch` reads them.
-        max_rows: most rows that share a run of the model. The batch may be larger.
-        id_key, done: the column of ids, for errors and `done`; ids of rows to leave out.
-        truncate_prompt_tokens: leave out all but the last so many tokens of a prompt, as vLLM does; -1: all
-            but those for which the model's context has room beside the response.
-        prefix: begins the names of the result's columns, for scores by several models.
-        threads: to run the model with; default: `num_cpus` of Ray's actor, or else as `OnnxDecoder`.
+        logprobs: how many of the most probable tokens to return at each place.
+        token_ids: return the token ids too, as `lite mismatch` reads them.
+        max_rows: the largest number of rows in one run of the model. The batch may be larger.
+        id_key: the column of ids, for errors and `done`.
+        done: ids of rows to leave out.
+        truncate_prompt_tokens: keep only this number of tokens at the end of a prompt, as vLLM does; -1 keeps
+            as many as fit into the model's context beside the response.
+        prefix: the start of the names of the new columns, for scores by several models.
+        threads: threads that run the model; by default `num_cpus` of Ray's actor, else as `OnnxDecoder`.
         device, variant: see `OnnxDecoder`.
         adapter: file or folder of a LoRA adapter to run the model with.
 
     Raises:
-        ValueError, TypeError: an argument, see `OnnxDecoder`; in a call, a row that cannot be scored.
+        ValueError: a wrong argument, see `OnnxDecoder`; in a call, a row that cannot be scored.
+        TypeError: an argument of a wrong type, see `OnnxDecoder`.
 
     Example:
         >>> import numpy as np
@@ -125,7 +134,7 @@ class ScoreBatches:
         return out | {f"{self.prefix}{name}": column for name, column in found.items()}
 
     def _row(self, batch: Mapping[str, Any], i: int) -> tuple[NDArray[np.int64], int]:
-        """Ids of prompt and response, and how many are the prompt's."""
+        """The ids of prompt and response, int64, and the length of the prompt."""
         record = record_of(batch, i, _READ)
         if "prompt_ids" not in record or "response_ids" not in record:
             if "messages" in record:
@@ -134,12 +143,16 @@ class ScoreBatches:
             elif not (is_answered(record) or isinstance(record.get("text"), str)):
                 raise ValueError(f"a row needs {_FORMS}; got {sorted(record) or 'none of them'}")
         row, start = row_of(self.model, record, self.raw)
-        most = self.model.decoder.context_length  # the last token of a row is not read
-        row, start = cut_prompt(row, start, self.truncate_prompt_tokens, most if most is None else most + 1)
+        context = self.model.decoder.context_length
+        room = None if context is None else context + 1  # the model does not read the last token of a row
+        row, start = cut_prompt(row, start, self.truncate_prompt_tokens, room)
         return checked_given(self.model.decoder, row), start
 
     def _scores(self, rows: list[tuple[NDArray[np.int64], int]]) -> list[tuple[NDArray[Any], ...]]:
-        """Log-probs of the responses and their other results; rows of similar lengths are scored together."""
+        """(log-probs,) or (log-probs, top ids, top log-probs) of each response.
+
+        Rows of similar lengths are scored together, so that little of a run is padding.
+        """
         out: list[Any] = [None] * len(rows)
         decoder, temperature = self.model.decoder, self.temperature
         order = sorted(range(len(rows)), key=lambda i: len(rows[i][0]))

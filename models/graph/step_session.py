@@ -15,28 +15,28 @@ from lite.models.graph.session import FIRST_RUN_SECONDS, PointerBinding, open_se
 from lite.models.graph.summary import scan_bytes
 
 _CPU, _CUDA = "CPUExecutionProvider", "CUDAExecutionProvider"
-# It keeps a factor of float64 in single precision, as an attribute of the operator.
+# This fusion stores a float64 factor as a float32 attribute of the operator.
 _INEXACT = ("MatMulScaleFusion",)
 
 
 class StepSession:
-    """A graph that is run with its inputs and outputs in NumPy's memory, or in that of a GPU.
+    """A graph that reads and writes NumPy's arrays, or arrays on a GPU, without a copy.
 
     Args:
         session: a session of onnxruntime.
 
     Attributes:
-        gpu: the number of the GPU that runs the graph, where Numba can use it; None for none.
+        gpu: the number of the GPU that runs the graph, if Numba can use it, else None.
     """
 
     def __init__(self, session: Any) -> None:
         self.session = session
         self.gpu: int | None = None
-        first = session.get_providers()[0] if hasattr(session, "get_providers") else _CPU
+        first = session.get_providers()[0]
         self._copies = first != _CPU
         if first == _CUDA:
             index = int(session.get_provider_options()[_CUDA].get("device_id", 0))
-            with suppress(RuntimeError):  # without Numba for CUDA all is in NumPy's memory, and copied
+            with suppress(RuntimeError):  # without Numba for CUDA, onnxruntime copies NumPy's arrays
                 require_cuda(f"cuda:{index}")
                 self.gpu = index
 
@@ -45,7 +45,7 @@ class StepSession:
         return StepBinding(self.session, self.gpu, self._copies)
 
     def memory(self, shape: Sequence[int], dtype: Any) -> Any:
-        """An array for what stays in the session: of Numba on the GPU, or of NumPy."""
+        """An uninitialized array for state that the graph keeps: Numba's on the GPU, else NumPy's."""
         if self.gpu is None:
             return np.empty(shape, dtype)
         cuda = require_cuda(f"cuda:{self.gpu}")
@@ -54,13 +54,13 @@ class StepSession:
 
 
 class StepBinding:
-    """Where a session reads its inputs and writes its outputs. It keeps the arrays alive.
+    """The arrays that a session reads and writes, bound by their addresses and kept alive.
 
     Args:
         session: a session of onnxruntime.
-        gpu: the number of the GPU that runs the graph; None for none.
-        copies: whether onnxruntime copies an input when it is bound, as to a GPU: later writes are then
-            seen where the input is bound again.
+        gpu: the number of the GPU that runs the graph; None if there is none.
+        copies: whether onnxruntime copies inputs when they are bound, as it does for a GPU. Inputs in NumPy's
+            memory are then bound again before each run.
     """
 
     def __init__(self, session: Any, gpu: int | None, copies: bool) -> None:
@@ -69,13 +69,13 @@ class StepBinding:
         self._gpu = None if gpu is None else (gpu, self._binding.device("cuda", gpu))
         self._copies = copies
         self._run = self._first_run
-        self._kept: dict[str, Any] = {}
-        self._copied: dict[str, NDArray[Any]] = {}  # inputs in NumPy's memory, where they are copied
-        self._order: list[str] = []
+        self._alive: dict[str, Any] = {}
+        self._copied: dict[str, NDArray[Any]] = {}  # inputs in NumPy's memory, if `copies`
+        self._outputs: list[str] = []  # in the order of their first binding, which is onnxruntime's
 
     def bind_input(self, name: str, array: Any) -> None:
         """Read an input from a contiguous array."""
-        self._kept[name] = array
+        self._alive[name] = array
         device, pointer = self._place(array)
         if self._copies:
             self._copied.pop(name, None)
@@ -86,8 +86,8 @@ class StepBinding:
 
     def bind_output(self, name: str, array: Any) -> None:
         """Write an output to a contiguous array."""
-        self._bound(name)
-        self._kept[name] = array
+        self._note_output(name)
+        self._alive[name] = array
         device, pointer = self._place(array)
         self._binding.bind_output(name, device, array.dtype, list(array.shape), pointer)
 
@@ -98,8 +98,8 @@ class StepBinding:
         return self._device, array.__array_interface__["data"][0]
 
     def bind_new_output(self, name: str) -> None:
-        """Let onnxruntime allocate an output, whose shape is not known before."""
-        self._bound(name)
+        """Let onnxruntime allocate an output whose shape is known only after the run."""
+        self._note_output(name)
         self._binding.bind_new_output(name, self._device)
 
     def run(self) -> None:
@@ -124,17 +124,17 @@ class StepBinding:
             self._binding.bind_input(
                 name, self._device, array.dtype, list(array.shape), array.__array_interface__["data"][0]
             )
-        if self._gpu is not None:  # onnxruntime has a stream of its own: Numba's writes must be there
+        if self._gpu is not None:  # onnxruntime uses another stream: wait until Numba's writes are done
             require_cuda(f"cuda:{self._gpu[0]}").synchronize()
 
     def new_outputs(self, names: Sequence[str]) -> Mapping[str, NDArray[Any]]:
         """Copies of outputs that onnxruntime allocated."""
         values = self._binding.outputs()
-        return {name: np.array(values[self._order.index(name)].numpy()) for name in names}
+        return {name: np.array(values[self._outputs.index(name)].numpy()) for name in names}
 
-    def _bound(self, name: str) -> None:
-        if name not in self._order:
-            self._order.append(name)
+    def _note_output(self, name: str) -> None:
+        if name not in self._outputs:
+            self._outputs.append(name)
 
 
 def open_step(model: bytes, options: Mapping[str, Any]) -> StepSession:
@@ -145,25 +145,25 @@ def open_step(model: bytes, options: Mapping[str, Any]) -> StepSession:
         options: `providers` and `threads`; see `open_session`.
 
     Raises:
-        ValueError: the model keeps data outside of itself, which no step does.
+        ValueError: the model refers to other files for its data.
         RuntimeError: onnxruntime cannot use the first of `providers`.
     """
     if files := scan_bytes(model).external_files:
-        raise ValueError(f"a step has its arrays inside, this one refers to {sorted(files)}.")
+        raise ValueError(f"the model of a step must contain its data, this one refers to {sorted(files)}.")
     providers = options.get("providers")
-    session = open_session(
+    session: Any = open_session(
         "step.onnx",
         content=model,
         num_threads=options.get("threads"),
         providers=providers,
         memory_pattern=True,
         memory_reuse=False,  # steps of sequences have tens of thousands of operators
-        spinning=False,  # between two steps NumPy and environments run
+        spinning=False,  # NumPy and environments use the processors between two steps
         disabled_optimizers=_INEXACT,
     )
     first = providers[0] if providers else _CPU
     wanted = first if isinstance(first, str) else first[0]
-    found = session.get_providers() if hasattr(session, "get_providers") else [wanted]
+    found = session.get_providers()
     if wanted not in found:
         raise RuntimeError(
             f"providers: onnxruntime runs the step on {found[0]} in place of {wanted}; what it wrote to "

@@ -1,4 +1,4 @@
-"""What scoring takes and writes besides log-probs: temperatures, records of what tokens were drawn from."""
+"""Scoring in wrappers: temperatures, the ids that tokens were sampled from, choices, and entries to write."""
 
 from __future__ import annotations
 
@@ -17,25 +17,27 @@ from lite.models.wrapper.input import Inputs, nested_key
 from lite.models.wrapper.options import WrapperOptions
 from lite.models.wrapper.output import Layout
 
+# (offsets, ids): token t of a row was sampled from ids[offsets[t]:offsets[t + 1]], or from all ids if empty.
 Support = tuple[NDArray[np.int64], NDArray[np.int32]]
 
 
 def read_sampled(
     td: Any, given: Mapping[str, Any], options: WrapperOptions, rows: TokenRows
 ) -> tuple[list[float] | None, list[Support] | None]:
-    """A temperature and a support of each row, as `lite.models.score` takes them, or None for the raw model.
+    """The temperature and the support of each row, as `lite.models.score` takes them; None for the raw model.
 
     Args:
-        td: a TensorDict of any batch shape; what is recorded is the `Sampling` at the ``sampling_key``.
-        given: "temperature", a number or one of each element of the batch, and "kept_ids", whether to read
-            what is recorded.
+        td: a TensorDict of any batch shape, with the recorded support in the `Sampling` at ``sampling_key``.
+        given: "temperature", a number or one for each element of the batch, and "kept_ids", whether to read
+            the recorded support.
         options: options of the wrapper.
-        rows: what is scored. The record is of the tokens at ``(tokens_key, "response")``, wherever a row has
-            them last (a template may write more behind them), or of its last tokens if there are none such.
+        rows: the rows to score. The support belongs to the tokens at ``(tokens_key, "response")``, at their
+            last occurrence in the row (a template may write more behind them). If the row does not have
+            them, it belongs to the last tokens of the row.
 
     Raises:
-        ValueError: nothing is recorded, or it is of other tokens than the rows have.
-        TypeError: the temperature is no number.
+        ValueError: no support is recorded, or it belongs to other tokens than those of the rows.
+        TypeError: the temperature is not a number.
     """
     shape, temperature = tuple(td.batch_size), given.get("temperature")
     return (
@@ -54,6 +56,7 @@ def _temperatures(temperature: Any, shape: tuple[int, ...], count: int) -> list[
 
 
 def _supports(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> list[Support]:
+    """The recorded support of each row, by the tokens of the whole row."""
     keys = [nested_key(options.sampling_key, name) for name in ("kept_offsets", "kept_ids")]
     parts = [td.get(key, None, as_list=True) for key in keys]
     if any(part is None for part in parts):
@@ -68,10 +71,10 @@ def _supports(td: Any, options: WrapperOptions, rows: TokenRows, ndim: int) -> l
     responses = [None] * len(offsets) if response is None else rows_of(response, ndim)
     padded = not (isinstance(parts[0], list) and ndim)
     mask = td.get(nested_key(options.masks_key, "all_assistant_mask"), None, as_list=True)
-    columns = rows.mask if mask is None else rows_of(mask, ndim)  # of tokens, at the end of these
-    real = [row.astype(np.bool_) for row in columns] if padded else [None] * len(offsets)
+    columns = rows.mask if mask is None else rows_of(mask, ndim)  # the record has the last of these columns
+    masks = [row.astype(np.bool_) for row in columns] if padded else [None] * len(offsets)
     out = []
-    for i, record in enumerate(zip(rows.rows, offsets, ids, responses, real, strict=True)):
+    for i, record in enumerate(zip(rows.rows, offsets, ids, responses, masks, strict=True)):
         try:
             out.append(_support(*record))
         except ValueError as error:
@@ -84,17 +87,24 @@ def _support(
     offsets: NDArray[np.int64],
     ids: NDArray[np.int32],
     response: NDArray[np.int64] | None,
-    real: NDArray[np.bool_] | None,
+    mask: NDArray[np.bool_] | None,
 ) -> Support:
-    """The record of one row as that of all its tokens."""
+    """The support of a whole row from the record of its response.
+
+    Args:
+        tokens: all tokens of the row.
+        offsets, ids: the record of the response; with `mask`, it has columns of padding.
+        response: the tokens of the record, to find their place in the row.
+        mask: True for tokens, False for padding; the record has its last columns. None without padding.
+    """
     counts = np.diff(offsets)
     if (counts < 0).any() or not len(offsets) or offsets[0] or offsets[-1] > len(ids):
         raise ValueError(f"offsets must ascend from 0 to the number of ids, {len(ids)}, got {offsets}")
     ids = ids[: offsets[-1]]
-    if real is not None:
-        if len(real) < len(counts):
-            raise ValueError(f"the record is of {len(counts)} columns, but there are {len(real)}")
-        columns = np.flatnonzero(real[len(real) - len(counts) :])
+    if mask is not None:
+        if len(mask) < len(counts):
+            raise ValueError(f"the record is of {len(counts)} columns, but there are {len(mask)}")
+        columns = np.flatnonzero(mask[len(mask) - len(counts) :])
         response = None if response is None or len(response) != len(counts) else response[columns]
         counts = counts[columns]
         if counts.sum() != len(ids):
@@ -104,18 +114,19 @@ def _support(
         raise ValueError(f"the record is of {count} tokens, but the row has {len(tokens)}")
     first = len(tokens) - count
     if count and response is not None and len(response) == count:
-        at = np.flatnonzero((sliding_window_view(tokens, count) == response).all(1))
-        first = int(at[-1]) if len(at) else first
-    whole = np.zeros(len(tokens), np.int64)
-    whole[first : first + count] = counts
-    _check_drawn(whole, ids, tokens)
-    return np.concatenate([[0], np.cumsum(whole)]), ids
+        starts = np.flatnonzero((sliding_window_view(tokens, count) == response).all(1))
+        first = int(starts[-1]) if len(starts) else first
+    row_counts = np.zeros(len(tokens), np.int64)
+    row_counts[first : first + count] = counts
+    _check_sampled(row_counts, ids, tokens)
+    return np.concatenate([[0], np.cumsum(row_counts)]), ids
 
 
-def _check_drawn(counts: NDArray[np.int64], ids: NDArray[np.int32], tokens: NDArray[np.int64]) -> None:
-    drawn = np.repeat(np.arange(len(tokens)), counts)
+def _check_sampled(counts: NDArray[np.int64], ids: NDArray[np.int32], tokens: NDArray[np.int64]) -> None:
+    """Raise ValueError if a token is not among the `counts[t]` ids that were recorded for it."""
+    position = np.repeat(np.arange(len(tokens)), counts)  # of the token that each id was recorded for
     found = counts == 0
-    found[drawn[tokens[drawn] == ids]] = True
+    found[position[tokens[position] == ids]] = True
     if not found.all():
         at = int((~found).argmax())
         raise ValueError(
@@ -125,10 +136,13 @@ def _check_drawn(counts: NDArray[np.int64], ids: NDArray[np.int32], tokens: NDAr
 
 
 def per_row(choices: Any, ndim: int, count: int) -> list[list[Any]]:
-    """The choices of each of `count` rows, texts or ids: one list for all, or lists nested to the batch.
+    """The choices of each of `count` rows, as texts or lists of ids.
+
+    Args:
+        choices: one list for all rows, or one list for each, nested by the `ndim` dimensions of the batch.
 
     Raises:
-        ValueError: there are none, or not one list for each row.
+        ValueError: there are no choices, or not one list for each row.
 
     Example:
         >>> per_row(["yes", "no"], 1, 2)
@@ -150,7 +164,7 @@ def per_row(choices: Any, ndim: int, count: int) -> list[list[Any]]:
 
 
 def _is_choice(value: Any) -> bool:
-    """Whether it is a text, or the ids of one."""
+    """Whether `value` is a text, or the ids of one."""
     if isinstance(value, str):
         return True
     return (
@@ -162,7 +176,7 @@ def _is_choice(value: Any) -> bool:
 
 
 def scored_entries(inputs: Inputs, options: WrapperOptions, layout: Layout) -> dict[NestedKey, Any]:
-    """Tokens, masks, texts and conversations of the inputs, by key."""
+    """The entries to write besides log-probs: tokens, masks, texts and conversations of the inputs."""
     rows = inputs.rows
     masks = {"all_attention_mask": (rows.mask, rows.mask)}
     if inputs.assistant_mask is not None:
@@ -180,7 +194,7 @@ def scored_entries(inputs: Inputs, options: WrapperOptions, layout: Layout) -> d
 
 
 def rows_with_tokens(rows: TokenRows) -> list[int]:
-    """The indices of rows that are not empty: an empty text among others has nothing to score.
+    """The indices of rows that are not empty; an empty text has no tokens to score.
 
     Raises:
         ValueError: all rows are empty.
