@@ -105,7 +105,7 @@ def set_here(td: Container, key: str, item: object, inplace: bool, writes: Write
 
 
 def _write_into(td: Container, key: str, current: object, item: object, writes: Writes) -> None:
-    if writes.take(current, item):
+    if writes.try_copy(current, item):
         return
     node = td._as_node(current)
     if node is not None:

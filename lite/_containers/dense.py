@@ -153,7 +153,7 @@ class Dense(Container):
                 if ready is not None:
                     current[...] = ready
                     return
-            elif writes.take(current, item):
+            elif writes.try_copy(current, item):
                 return
         # `is_valid_leaf` without its call, which takes a fifth of the time.
         elif (

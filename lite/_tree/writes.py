@@ -81,7 +81,7 @@ class Writes:
                 array is read-only.
             TypeError: the value is not an array, or cannot be cast.
         """
-        if (wanted is not None or index is Ellipsis) and self.take(target, value, index, wanted):
+        if (wanted is not None or index is Ellipsis) and self.try_copy(target, value, index, wanted):
             return
         target, value = raw(target), computed(value)
         numbers = value.detach() if isinstance(value, HostArray) else None
@@ -92,21 +92,12 @@ class Writes:
                 "the value is mapped by vmap, and the array is one for all elements: pass its TensorDict as "
                 "an argument of the mapped function, expanded to the mapped size, and return it."
             )
-        # The base of a view would get only the numbers, and its derivative would be lost in silence.
+        # Not for a view: its base would get only the numbers, and the derivative would be lost in silence.
         traced = numbers is not None and type(target) is ndarray and target.base is None
         replaced = place is not None and (traced or has_namespace(target))
         if isinstance(target, np.ndarray) or replaced:
-            if has_namespace(value) and not replaced:
-                value = np.asarray(value)
-            if not isinstance(value, (np.ndarray, *SCALARS)) and not has_namespace(value) and not replaced:
-                raise TypeError(
-                    f"cannot copy a {type(value).__name__} into a view or a shared array; store it "
-                    "in place of the entry, td.set(key, value), or copy its numbers, value.detach()."
-                    if numbers is not None
-                    else f"cannot copy a {type(value).__name__} into an array."
-                )
-            if not replaced and not target.flags.writeable:
-                raise ValueError("the array is read-only.")
+            if not replaced:
+                value = _host_value(value, target)
             if wanted is None:
                 wanted = target.shape if index is Ellipsis else indexed_shape(index, target.shape)
             value = trimmed(value, len(wanted))
@@ -123,8 +114,11 @@ class Writes:
         else:
             self._pending.append((target, index, value))
 
-    def take(self, target: object, value: object, index: object = ..., wanted: Shape | None = None) -> bool:
-        """A fast `copy` for a value that needs at most a cast, or for one number; False if it needs more."""
+    def try_copy(
+        self, target: object, value: object, index: object = ..., wanted: Shape | None = None
+    ) -> bool:
+        """`copy` for ndarrays that need at most a cast, the common case; False if the value needs more."""
+        # An array without dimensions fits every indexed shape.
         ready = fitting(target, value, () if type(value) is ndarray and not value.ndim else wanted)
         if ready is not None:
             self._pending.append((target, index, ready))
@@ -165,7 +159,7 @@ class Writes:
 
 
 def planned(writes: Writes | None) -> AbstractContextManager[Writes]:
-    """The plan of a call that is under way, which writes later, or one of its own."""
+    """The plan of the outer call, which writes when that call ends; a plan of this call's own if None."""
     return Writes() if writes is None else nullcontext(writes)
 
 
@@ -197,8 +191,24 @@ def _castable(given: np.dtype[Any], wanted: np.dtype[Any]) -> bool | None:
     return np.can_cast(given, wanted) if given.kind in "fibuc" and wanted.kind in "fibuc" else None
 
 
+def _host_value(value: Any, target: Any) -> Any:
+    """`value` as an ndarray or a number to write into an ndarray; raises if it cannot be."""
+    if has_namespace(value):
+        value = np.asarray(value)
+    if not isinstance(value, (np.ndarray, *SCALARS)):
+        raise TypeError(
+            f"cannot copy a {type(value).__name__} into a view or a shared array; store it "
+            "in place of the entry, td.set(key, value), or copy its numbers, value.detach()."
+            if isinstance(value, HostArray)
+            else f"cannot copy a {type(value).__name__} into an array."
+        )
+    if not target.flags.writeable:
+        raise ValueError("the array is read-only.")
+    return value
+
+
 def fitting(target: object, value: object, wanted: Shape | None = None) -> Any:
-    """`value` as an array that can be written to `target` without further checks; None if there is none.
+    """`value` as an ndarray that can be written to `target` without further checks; None if it needs some.
 
     Args:
         target: the leaf to write to.
