@@ -18,17 +18,19 @@ from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
 from lite.kernels._install import install, needed
 
-_SMALL = 1 << 26  # bytes that a data set may claim in a file of any size
+_SMALL = 1 << 26  # bytes that a dataset may have in a file of any size
+_MAX_RATIO = 1100  # of a dataset's bytes to the file's; constant data is compressed to a thousandth
 
 _DAMAGE = (OSError, LookupError, RuntimeError, TypeError, ValueError)
 
 
 def _package() -> ModuleType:
+    """The module h5py; ImportError without it."""
     return needed("h5py", "HDF5 files need the package h5py", install("files"))
 
 
 def write_h5(td: Any, filename: str, options: dict[str, Any]) -> None:
-    """Write a TensorDict; see `TensorDict.to_h5`."""
+    """Write a TensorDict; see `TensorDict.to_h5`. `options` are those of h5py's `create_dataset`."""
     package = _package()
     with new_file(filename) as file, package.File(file, "w") as group:
         _write(td, group, options)
@@ -44,8 +46,8 @@ def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
             array = host_array(entry, key)
             if array.dtype.kind == "V":
                 raise ValueError(f"HDF5 has no dtype for the {array.dtype} array at key {key!r}.")
-            data = array.astype(array.dtype.newbyteorder("<"), copy=False)  # torch has no other order
-            group.create_dataset(key, data=data, **(options if array.ndim else {}))
+            data = array.astype(array.dtype.newbyteorder("<"), copy=False)  # torch reads no other order
+            group.create_dataset(key, data=data, **(options if array.ndim else {}))  # h5py: not for scalars
         elif isinstance(entry, NonTensorData) and isinstance(entry.data, str):
             require_utf8(entry.data, f"the text at key {key!r},")
             group.create_dataset(key, data=entry.data)
@@ -73,7 +75,7 @@ def read_h5(filename: str, batch_size: Size) -> Any:
 
 
 def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
-
+    """Read a group; `seen` are the objects of the file that were read before (see `require_new`)."""
     size = group.attrs.get("batch_size", ()) if batch_size is None else batch_size
     out = class_registry.dense({}, size)
     for key in group:
@@ -85,11 +87,11 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
         elif isinstance(item, package.Datatype):
             raise ValueError(f"{item.name!r} of {group.file.filename} is a type with a name, no array.")
         else:
-            _check(item, group.file.filename)
+            _check_size(item, group.file.filename)
             text = item.shape is not None and package.check_string_dtype(item.dtype) is not None
             try:
                 value = (item.asstr("utf-8") if text else item)[()]
-            except UnicodeDecodeError:  # bytes, of which NumPy's S has no other type
+            except UnicodeDecodeError:  # an array of bytes (dtype "S"), which HDF5 also stores as strings
                 value = item[()]
             value = value if isinstance(value, str | bytes) else np.asarray(value)
         with error_path(key):
@@ -98,25 +100,27 @@ def _read(package: Any, group: Any, batch_size: Size, seen: set[Any]) -> Any:
 
 
 def member(package: Any, group: Any, name: str) -> Any:
-    """What a group has under a name; ValueError for a link, which may lead to other files."""
+    """The member of a group; ValueError for a soft or external link, which may lead to other files."""
     if not isinstance(group.get(name, getlink=True), package.HardLink):
         raise ValueError(f"refusing to follow the link {name!r} of {group.file.filename}.")
     return group[name]
 
 
 def require_new(package: Any, item: Any, seen: set[Any]) -> None:
-    """Note an object; ValueError if it was seen: it could be there twice at each of any number of levels."""
-    about = package.h5o.get_info(item.id)
-    if (about.fileno, about.addr) in seen:
+    """Add an object to `seen`; ValueError if it is there already, under another name.
+
+    A small file could otherwise name each group twice in the one above, and take 2**levels reads.
+    """
+    info = package.h5o.get_info(item.id)
+    if (info.fileno, info.addr) in seen:
         raise ValueError(f"refusing to read {item.name!r} of {item.file.filename} twice, by two names.")
-    seen.add((about.fileno, about.addr))
+    seen.add((info.fileno, info.addr))
 
 
-def _check(data: Any, filename: str) -> None:
-    """Raise ValueError for a data set that is in other files, or that claims much more than the file has."""
+def _check_size(data: Any, filename: str) -> None:
+    """Raise ValueError for a dataset in other files, or one much larger than the file can hold."""
     if data.is_virtual or data.external:
         raise ValueError(f"refusing to follow {data.name!r} of {filename} to other files.")
     chunk = math.prod(data.chunks or ()) * data.dtype.itemsize
-    # What repeats itself is packed to a thousandth.
-    if max(data.nbytes, chunk) > max(_SMALL, 1100 * os.path.getsize(filename)):
+    if max(data.nbytes, chunk) > max(_SMALL, _MAX_RATIO * os.path.getsize(filename)):
         raise ValueError(f"{data.name!r} of {filename} claims {data.nbytes} bytes, in chunks of {chunk}.")

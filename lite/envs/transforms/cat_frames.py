@@ -29,30 +29,33 @@ _PADDING = ("same", "constant")
 class CatFrames(KeepingTransform, ImageTransform):
     """Joins each frame with the `N - 1` before it, of the same episode, the newest one last.
 
-    In an environment it keeps the frames; called on a TensorDict, and on the way out of a buffer, it joins
-    those along time. Where an episode is younger than `N` frames, the missing ones are `padding`. Both give
-    the same: in a buffer, give entries ("next", key) together with those of key.
+    In an environment it keeps the last frames. Called on a TensorDict, or as the transform of a buffer, it
+    joins frames along time. At the start of an episode the missing frames are `padding`. Both ways give the
+    same result; in a buffer, list ("next", key) in `in_keys` beside each key.
 
     Args:
-        N: how many frames.
+        N: the number of frames.
         dim: the dimension along which they are joined, from the end: -1 for vectors, -3 for images.
-        in_keys, out_keys: entries to join, `["pixels"]` if None; where they go, `in_keys` if None.
-        padding, padding_value: "same" repeats the first frame, "constant" takes the number.
-        as_inverse: join on the way into a buffer, in place of the way out.
-        reset_key: the entry that says which environments start an episode; found in the environment if None.
-        done_key: the entry of "next" that says where episodes end, or those of agents; "done" if None.
+        in_keys: entries to join; `["pixels"]` if None.
+        out_keys: entries to write; `in_keys` if None.
+        padding: "same" repeats the first frame, "constant" fills with `padding_value`.
+        padding_value: the number of "constant".
+        as_inverse: join when data enters a buffer, not when it is sampled.
+        reset_key: the entry that is True where an environment starts an episode; the environment's if None.
+        done_key: the entry of "next" that is True where an episode ends; "done" if None. It may have a
+            dimension of agents.
         future: join each frame with the `N - 1` after it, the oldest one first. Not in an environment.
-        mask_key: where to write which frames are padding, as booleans of shape (*batch, N). Not in an
-            environment.
+        mask_key: the entry to write that is True for frames that are padding, of shape (*batch, N). Not in
+            an environment.
 
-    The state dict has the kept frames. A graph that `to_onnx` writes has them as a state: it takes
-    ("cat_frames", key) and gives ("next", "cat_frames", key), and takes "is_init", bool of shape (*batch, 1),
-    which is True at the first step of an episode. The shape of frames is that of the kept ones; where none
-    were kept yet, the example that `to_onnx` gets has ("cat_frames", key).
+    The state dict has the kept frames. In a graph that `to_onnx` writes they are a state: input
+    ("cat_frames", key), output ("next", "cat_frames", key). Another input is "is_init", bool of shape
+    (*batch, 1), True at the first step of an episode. If no frames were kept before the export, the example
+    given to `to_onnx` needs the entry ("cat_frames", key), for its shape.
 
     Raises:
-        ValueError: N below 1, a `dim` that is not negative, another `padding`; when called, no batch, or
-            frames without the dimensions of the done entry.
+        ValueError: N below 1, a `dim` that is not negative, an unknown `padding`; when called, no batch
+            dimension, or frames whose leading dimensions are not those of the done entry.
         KeyError: when called, `("next", done_key)` is missing.
         RuntimeError: `future` or `mask_key` in an environment.
 
@@ -133,12 +136,12 @@ class CatFrames(KeepingTransform, ImageTransform):
         elif reset.all():
             kept[...] = self._first(frame, axis)
         else:
-            # Environments that go on keep their frames: a reset is no step of theirs.
+            # Other environments keep their frames: the reset is not a step of theirs.
             kept[reset] = self._first(frame[reset], axis - reset.ndim + 1)
         return kept.copy()
 
     def _first(self, frame: NDArray[Any], axis: int) -> NDArray[Any]:
-        """The frames of an episode that starts with `frame`."""
+        """The `N` joined frames at the first step of an episode, whose observation is `frame`."""
         if self.padding == "same":
             return np.concatenate([frame] * self.N, axis)
         return np.concatenate([np.full_like(frame, self.padding_value)] * (self.N - 1) + [frame], axis)
@@ -152,10 +155,7 @@ class CatFrames(KeepingTransform, ImageTransform):
     # -- in a graph -----------------------------------------------------------------------------
 
     def graph_states(self, batch: tuple[int, ...]) -> dict[NestedKey, NDArray[Any] | None]:
-        """Inputs of a graph besides `in_keys`: the kept frames, and where an episode starts.
-
-        None for kept frames whose shape is not known.
-        """
+        """Inputs of a graph besides `in_keys`: "is_init", and the kept frames (None if of unknown shape)."""
         states: dict[NestedKey, NDArray[Any] | None] = {"is_init": np.zeros((*batch, 1), np.bool_)}
         for key in self.in_keys:
             kept = self._buffers[_buffer_name(key)]
@@ -167,7 +167,7 @@ class CatFrames(KeepingTransform, ImageTransform):
         return states
 
     def _acting(self, td: TensorDictBase) -> TensorDictBase:
-        """Join the frames of a step with those of the state, whose next values are `next_states`."""
+        """One step in a graph: join the frames with those of the state; sets `next_states`."""
         start: Any = td.get("is_init")
         self.next_states: dict[NestedKey, Any] = {}
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
@@ -184,7 +184,7 @@ class CatFrames(KeepingTransform, ImageTransform):
     # -- along time -----------------------------------------------------------------------------
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Join the frames along time, in place; nothing with `as_inverse`."""
+        """Join the frames along time, in place; with `as_inverse`, return the TensorDict unchanged."""
         if is_graph(tensordict):
             return self._acting(tensordict)
         return tensordict if self.as_inverse else self.unfolding(tensordict)
@@ -208,12 +208,12 @@ class CatFrames(KeepingTransform, ImageTransform):
         done = tensordict.get(("next", self.done_key), None)
         if done is None and not self.future:
             raise KeyError(f"CatFrames reads {('next', self.done_key)}, which says where episodes end.")
-        # Flags of agents say so of each of them.
+        # With flags of agents, episodes end per agent: their dimension is one of the batch here.
         shape = (*tensordict.shape, *(() if done is None else done.shape[tensordict.ndim : -1]))
         sources, padded = self._windows(shape, time, done)
         if self.mask_key is not None:
             tensordict.set(self.mask_key, np.moveaxis(padded, -2, time))
-        # Those at the root first: the ones of "next" go on from what they are joined to.
+        # Entries at the root first: those of "next" are made from the joined ones at the root.
         for key in sorted(keys, key=lambda key: isinstance(key, tuple)):
             frames = np.asarray(tensordict.get(key))
             if frames.shape[: len(shape)] != shape:
@@ -233,7 +233,16 @@ class CatFrames(KeepingTransform, ImageTransform):
         return tensordict
 
     def _windows(self, shape: tuple[int, ...], time: int, done: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-        """For each step the numbers of the frames to join, and which are padding: (*batch, time, N)."""
+        """For each step the positions of the frames to join, and which of them are padding.
+
+        Args:
+            shape: the batch size, with the dimensions of agents.
+            time: its dimension of time.
+            done: where episodes end, or None.
+
+        Returns:
+            integers and booleans of shape (*batch without time, time, N).
+        """
         length = shape[time]
         batch = (*shape[:time], *shape[time + 1 :])
         ended = np.zeros((*batch, length), np.bool_)
@@ -252,7 +261,7 @@ class CatFrames(KeepingTransform, ImageTransform):
         return np.maximum(sources, limit[..., None]), sources < limit[..., None]
 
     def _gathered(self, frames: NDArray[Any], sources: NDArray[Any], padded: NDArray[Any]) -> NDArray[Any]:
-        """Frames of shape (*batch, time, ...), joined along `dim`."""
+        """`frames` of shape (*batch, time, ...) at the positions `sources`, joined along `dim`."""
         lead = sources.ndim - 2
         index = tuple(np.ogrid[tuple(slice(size) for size in sources.shape[:lead])]) if lead else ()
         windows = frames[(*(part[..., None, None] for part in index), sources)]
@@ -265,27 +274,27 @@ class CatFrames(KeepingTransform, ImageTransform):
     # -- in a buffer of single frames -----------------------------------------------------------
 
     def make_rb_transform_and_sampler(self, batch_size: int, **sampler_kwargs: Any) -> tuple[Compose, Any]:
-        """A transform and a sampler for a buffer that stores frames once, and joins them as they are drawn.
+        """A transform and a sampler for a buffer that stores each frame once and joins frames when sampled.
 
         The sampler draws slices of `N` steps, and the transform joins their frames at the last one, for
-        in_keys and ("next", key) alike; `out_keys` are not stored. So in_keys and out_keys differ, or
-        transforms in front of this one make the in_keys, from what is stored.
+        in_keys and ("next", key) alike. `out_keys` are not stored, so they must differ from in_keys, unless
+        transforms in front of this one make the in_keys from other entries.
 
-        As in TorchRL, the first `N - 1` steps of episodes are not drawn. With `span=(True, False)` they are,
-        as often as others, where an episode has `N` steps and its first one was not written over.
+        As in TorchRL, the first `N - 1` steps of episodes are not sampled. With `span=(True, False)` they are
+        sampled as often as others, if the episode has `N` steps and its first one was not overwritten.
 
         Args:
-            batch_size: TorchRL's, without effect: the buffer has it, of joined steps.
+            batch_size: has no effect, as in TorchRL: the buffer's batch size counts joined steps.
             **sampler_kwargs: for `SliceSampler`, such as `traj_key` and `span`.
 
         Returns:
-            both, for a `ReplayBuffer`. A `TensorDictReplayBuffer` raises RuntimeError as it is sampled: what
-            the sampler tells of each step does not fit the joined ones.
+            (transform, sampler), for a `ReplayBuffer`. A `TensorDictReplayBuffer` raises RuntimeError when it
+            is sampled, because the sampler's information has a row for each single step.
 
         Raises:
             ImportError: `lite.data` is not imported.
-            ValueError: `span` reaches over the ends of episodes, or over their starts where padding is not
-                "same"; `strict_length` is False.
+            ValueError: `span` crosses the ends of episodes, or their starts with a padding other than "same";
+                `strict_length` is False.
 
         Source:
             torchrl.envs.CatFrames.make_rb_transform_and_sampler.
@@ -322,18 +331,19 @@ class CatFrames(KeepingTransform, ImageTransform):
             self.N, self.padding == "same" and not self.future and self.mask_key is None, **sampler_kwargs
         )
         dropped = ExcludeTransform(*out_keys, inverse=True)
-        return Compose(partial(_windows, self.N), joining, _last_steps, dropped), sampler
+        return Compose(partial(_slices, self.N), joining, _last_steps, dropped), sampler
 
 
 belong_to("lite.envs", CatFrames)
 
 
-def _windows(length: int, tensordict: Any) -> Any:
-    """Rows of `length` steps."""
+def _slices(length: int, tensordict: Any) -> Any:
+    """The steps of a sample as slices of `length` steps: batch size (slices, length)."""
     return tensordict.reshape(-1, length).refine_names(..., "time")
 
 
 def _last_steps(tensordict: Any) -> Any:
+    """The last step of each slice."""
     return tensordict[:, -1]
 
 
@@ -346,4 +356,5 @@ def _state_key(key: NestedKey) -> tuple[str, ...]:
 
 
 def _part(axis: int, part: slice) -> tuple[slice, ...]:
+    """The index of a slice along one axis."""
     return (slice(None),) * axis + (part,)

@@ -1,4 +1,4 @@
-"""`FrameSkipTransform` and `NoopResetEnv`: further steps of the environment."""
+"""`FrameSkipTransform` and `NoopResetEnv`: transforms that take more steps of their environment."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from lite._arrays.public import belong_to
 from lite.envs.mdp_steps import step_mdp
 from lite.envs.transforms.base import EnvironmentTransform, Transform
 
-_TRIALS = 10  # episodes that may end before the steps of NoopResetEnv are made
+_RETRIES = 10  # of NoopResetEnv, after an episode that ended within its steps
 
 
 class FrameSkipTransform(EnvironmentTransform):
-    """Repeats each action, up to the end of an episode, and sums the rewards.
+    """Repeats each action until the episode ends, and sums the rewards.
 
     Args:
-        frame_skip: how many steps an action is taken for.
+        frame_skip: the number of steps of each action.
 
     Raises:
         ValueError: `frame_skip` is below 1.
-        RuntimeError: it is in no environment.
+        RuntimeError: the transform is not in an environment.
 
     Source:
         torchrl.envs.FrameSkipTransform.
@@ -52,27 +52,27 @@ class FrameSkipTransform(EnvironmentTransform):
             if ended is not None and ended.all():
                 break
             following = parent._step(tensordict)
-            more = following.get(key)
-            if ended is not None and ended.any():  # of several environments, these stay as they ended
+            gained = following.get(key)
+            if ended is not None and ended.any():  # keep the last step of the environments that have ended
                 states.complete(following)
-                goes_on = ~ended[..., 0]
-                following = following.where(goes_on, next_tensordict)
-                more = np.where(goes_on.reshape(goes_on.shape + (1,) * (more.ndim - goes_on.ndim)), more, 0)
-            next_tensordict, reward = following, reward + more
+                runs = ~ended[..., 0]
+                following = following.where(runs, next_tensordict)
+                gained = np.where(runs.reshape(runs.shape + (1,) * (gained.ndim - runs.ndim)), gained, 0)
+            next_tensordict, reward = following, reward + gained
         return next_tensordict.set(key, reward)
 
 
 class NoopResetEnv(Transform):
-    """Starts each episode with some random steps.
+    """Starts each episode with some steps of random actions.
 
     Args:
-        noops: how many; with `random`, one less at most.
-        random: draw how many, from 0.
-        generator: a seed or a `numpy.random.Generator`, for the draw.
+        noops: the number of steps; with `random`, its upper limit, which is excluded.
+        random: draw the number of steps, from 0 to `noops - 1`.
+        generator: a seed or a `numpy.random.Generator`, for this draw.
 
     Raises:
-        RuntimeError: it is in no environment, or each of several episodes ends before.
-        ValueError: there are several environments.
+        RuntimeError: the transform is not in an environment, or 11 episodes in turn ended within the steps.
+        ValueError: the environment is a batch of several.
 
     Source:
         torchrl.envs.NoopResetEnv.
@@ -101,7 +101,7 @@ class NoopResetEnv(Transform):
             raise ValueError(f"NoopResetEnv is for one environment, got {parent.numel()}.")
         current = parent._reset_proc_data(tensordict.copy(), tensordict_reset)
         wanted = int(self.generator.integers(self.noops)) if self.random else self.noops
-        for _ in range(_TRIALS + 1):
+        for _ in range(_RETRIES + 1):
             for _ in range(wanted):
                 current = parent.rand_step(current)
                 ended = parent.done_states.any(current.get("next"))
@@ -111,7 +111,7 @@ class NoopResetEnv(Transform):
                     break
             else:
                 return current.exclude(parent.reward_key, inplace=True)
-        raise RuntimeError(f"{_TRIALS + 1} episodes ended within {wanted} random steps.")
+        raise RuntimeError(f"{_RETRIES + 1} episodes ended within {wanted} random steps.")
 
 
 belong_to("lite.envs", FrameSkipTransform, NoopResetEnv)

@@ -22,28 +22,32 @@ def call_wrapped(forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dic
 
     A nested call gets and returns wrapped arrays.
     """
-    inner, shown = False, []
+    nested, wrapped = False, []
     for arg in (*args, *kwargs.values()):
-        inner = inner or _is_shown(arg)
-        shown.append(_shown(arg))
-    given = len(args)
+        nested = nested or _is_wrapped(arg)
+        wrapped.append(_wrapped(arg))
+    count = len(args)
     try:
-        out = forward(*shown[:given], **dict(zip(kwargs, shown[given:], strict=True)))
+        out = forward(*wrapped[:count], **dict(zip(kwargs, wrapped[count:], strict=True)))
     except AttributeError as error:
-        _refuse_no_array(error, shown)
+        _require_arrays(error, wrapped)
         raise
-    return out if inner else unwrap_result(out)
+    return out if nested else unwrap_result(out)
 
 
-def _refuse_no_array(error: AttributeError, args: list[Any]) -> None:
-    """Raise TypeError if what lacks an attribute of arrays, or of dtypes, is an argument that is no array."""
+def _require_arrays(error: AttributeError, args: list[Any]) -> None:
+    """Raise TypeError if `error` comes from an argument that is not an array, such as a list.
+
+    That is so if the missing attribute is one of arrays or dtypes, and the object without it is an argument.
+    """
     name = error.name or ""
     if not hasattr(ndarray, name) and not hasattr(dtype, name):
         return
     for arg in args:
         kind = class_name(arg)
-        is_other = "." in kind or type(arg).__module__ == "builtins"  # not an object of the user's
-        if is_other and (error.obj is arg or error.obj is getattr(arg, "dtype", error)):
+        # Not for objects of the user's classes, which a forward may take.
+        is_library = "." in kind or type(arg).__module__ == "builtins"
+        if is_library and (error.obj is arg or error.obj is getattr(arg, "dtype", error)):
             raise TypeError(f"the input must be an array (np.asarray), got {kind}.") from error
 
 
@@ -56,15 +60,17 @@ def unwrap_result(out: Any) -> Any:
     return out
 
 
-def _is_shown(arg: Any) -> bool:
+def _is_wrapped(arg: Any) -> bool:
+    """Whether an argument is a `NamespaceArray`, or has one in tuples and lists."""
     if type(arg) is tuple or type(arg) is list:
-        return any(map(_is_shown, arg))
+        return any(map(_is_wrapped, arg))
     return isinstance(arg, NamespaceArray)
 
 
-def _shown(arg: Any) -> Any:
+def _wrapped(arg: Any) -> Any:
+    """An argument with all arrays of JAX wrapped, also in tuples and lists."""
     if has_namespace(arg):
         return wrap(arg)
     if type(arg) is tuple or type(arg) is list:
-        return type(arg)(map(_shown, arg))
+        return type(arg)(map(_wrapped, arg))
     return arg
