@@ -168,7 +168,7 @@ def rotate(x: Floats, cos: Floats, sin: Floats, heads: int, width: int, back: bo
 
 
 def _chunk(values: int) -> int:
-    """How many of so many values one thread gets at a time."""
+    """The number of values that a thread gets at a time: all of them, if starting threads costs more."""
     return _CHUNK if values > _SERIAL else max(values, 1)
 
 

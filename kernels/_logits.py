@@ -18,7 +18,7 @@ from lite.kernels._arrays import (
 )
 
 SMALLEST = 2.0**-126  # of normal float32 numbers
-_HOTTEST = 2.0**100  # all tokens are equally probable there; beyond 2**126 the inverse is no normal float32
+_HOTTEST = 2.0**100  # all tokens are equally probable there; the inverse of 2**127 is subnormal in float32
 
 Support = tuple[ArrayLike, ArrayLike]
 """Tokens that rows were drawn from: `ids[offsets[r]:offsets[r + 1]]` for row r, all tokens if empty."""
@@ -142,7 +142,7 @@ def checked_support(
         name: name of the argument, for messages.
 
     Raises:
-        TypeError: it is no pair of integer arrays.
+        TypeError: it is not a pair of integer arrays.
         ValueError: offsets do not ascend from 0 to the number of ids, or a row has an id twice.
         IndexError: an id is outside of the vocabulary.
     """

@@ -24,7 +24,7 @@ def threads_asked() -> int | None:
     """What the environment variable LITE_NUM_THREADS says; None where it is not set.
 
     Raises:
-        ValueError: it is no number of threads.
+        ValueError: it is not a number of threads.
     """
     value = os.environ.get("LITE_NUM_THREADS") or None
     if value is not None and not (value.isdecimal() and int(value)):
@@ -69,7 +69,7 @@ def get_num_threads() -> int:
     """Threads that one kernel call may use.
 
     Raises:
-        ValueError: the environment variable LITE_NUM_THREADS is no number of threads.
+        ValueError: the environment variable LITE_NUM_THREADS is not a number of threads.
 
     Example:
         >>> import lite.kernels
@@ -91,7 +91,7 @@ def set_num_threads(count: int) -> None:
         count: at least 1; with 1 every kernel runs in the calling thread.
 
     Raises:
-        TypeError: `count` is no integer.
+        TypeError: `count` is not an integer.
         ValueError: `count` is smaller than 1.
 
     Example:

@@ -63,8 +63,8 @@ def multistep_return(
         of integers are float32.
 
     Raises:
-        TypeError: a reward that is no number, a done that is neither boolean nor integer, an `n_steps`
-            that is no integer, arrays partly in CUDA memory.
+        TypeError: a reward that is not a number, a done that is neither boolean nor integer, an `n_steps`
+            that is not an integer, arrays partly in CUDA memory.
         ValueError: shapes that do not fit, gamma or n_steps out of range, no such time_dim.
 
     Source:

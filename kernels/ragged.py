@@ -93,7 +93,7 @@ def pad_sequences(
         if they differ), and booleans `(batch, length)`.
 
     Raises:
-        TypeError: CUDA memory, `starts` that are no integers.
+        TypeError: CUDA memory, `starts` that are not integers.
         ValueError: other shapes, no sequence at all, one that is longer than `length`, another `side`.
 
     Example:

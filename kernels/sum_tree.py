@@ -32,7 +32,7 @@ def sum_tree(capacity: int, dtype: DTypeLike = np.float32) -> Tree:
         `tree[tree.size // 2 + i]`. Memory is taken as leaves are first written.
 
     Raises:
-        TypeError: a capacity that is no integer, another dtype.
+        TypeError: a capacity that is not an integer, another dtype.
         ValueError: a capacity below 1.
 
     Source:
@@ -79,7 +79,7 @@ def update_sum_tree(tree: Tree, index: ArrayLike, values: ArrayLike) -> None:
     Raises:
         IndexError: an index that the tree does not have. Nothing is written, as with all errors.
         TypeError: an index of no integers.
-        ValueError: NaN, infinite or negative values, shapes that do not fit, an array that is no tree.
+        ValueError: NaN, infinite or negative values, shapes that do not fit, an array that is not a tree.
     """
     _update(tree, index, values, False)
 
@@ -107,7 +107,7 @@ def search_sum_tree(tree: Tree, mass: ArrayLike) -> NDArray[np.int64]:
         int64, the shape of `mass`; what `np.searchsorted(np.cumsum(leaves), mass, "right")` gives.
 
     Raises:
-        ValueError: a mass that is negative or NaN, an array that is no tree.
+        ValueError: a mass that is negative or NaN, an array that is not a tree.
     """
     _require_tree(tree)
     given = to_numpy("mass", mass)

@@ -31,7 +31,7 @@ def implementation(name: str, module: Any, package: str = "lite.nn") -> Callable
         package: that registers the function.
 
     Raises:
-        TypeError: no function is registered. Then `lite.nn` is not imported, and `module` is no Module.
+        TypeError: no function is registered. Then `lite.nn` is not imported, and `module` is not a Module.
         ImportError: another package is not imported.
     """
     found = _loaded.get(name)
@@ -68,7 +68,7 @@ def from_module(
         A TensorDict without batch size; a `TensorDictParams` is returned as it is.
 
     Raises:
-        TypeError: `module` is no Module.
+        TypeError: `module` is not a Module.
 
     Example:
         >>> from lite import TensorDict, nn

@@ -200,7 +200,7 @@ REFUSALS: list[tuple[set[str], set[str], str]] = [
     ),
     ({"make_memmap_from_tensor"}, {"lazy"}, "its rows live in the files of its parts"),
     (TABLES, NUMBERS, "needs a batch dimension"),
-    (TABLES, {"nested", "traced", "nested tensorclass"}, "is no name of a column"),
+    (TABLES, {"nested", "traced", "nested tensorclass"}, "is not a name of a column"),
     ({"to_pandas"}, {"array", "lazy", *RAGGED}, "a column holds one dimension"),
     ({"h5"}, {"object"}, "HDF5 holds arrays, and texts"),
     ({"numpy"}, {"traced", "0-d traced"}, r"use detach\(\) instead"),

@@ -36,7 +36,7 @@ def warmup(progress: Callable[[str, int, int], None] | None = None) -> None:
 
 
 def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
-    """What compiles each kernel for each of its signatures, with a name for it."""
+    """(name, function) pairs; each function compiles one kernel for one of its signatures."""
     for name, signatures in SIGNATURES.items():
         kernel = kernel_of(name)
         for number, signature in enumerate(signatures, 1):

@@ -13,7 +13,7 @@ _E6, _E5, _E4, _E3, _E2, _E1, _E0 = map(np.float32, EXACT)
 _T1, _T0 = map(np.float32, BY_TANH)
 _TOP = np.float32(80.0)  # beyond it 1 / (1 + exp(u)) counts as 0, so that x may be any number
 _ZERO, _ONE = np.float32(0.0), np.float32(1.0)
-_COLDEST = np.float32(-86.0)  # exp of what is below is no normal number, and counts as 0
+_COLDEST = np.float32(-86.0)  # exp of what is below is not a normal number, and counts as 0
 
 
 @jit

@@ -39,7 +39,7 @@ _FAR = -700.0  # whose exp is nothing beside 1
 LOWEST = np.float32(np.finfo(np.float32).min)  # which -inf does not reach
 NEVER = 1e-30  # a share of the probability that is never drawn
 _COLDEST = 2.0**-126  # less takes the highest score
-HOTTEST = 2.0**100  # scores of any size are equal then; the inverse of more is no float32
+HOTTEST = 2.0**100  # scores of any size are equal then; the inverse of more is not a float32
 draw = jit(uniform)
 
 

@@ -35,7 +35,7 @@ def demands(path: Path) -> Demands:
     """The demands of a library.
 
     Raises:
-        ValueError: the file is no shared library of 64 bits in little endian, or names no symbols.
+        ValueError: the file is not a shared library of 64 bits in little endian, or names no symbols.
     """
     code = path.read_bytes()
     try:
@@ -47,13 +47,13 @@ def demands(path: Path) -> Demands:
         raise ValueError(f"{path} is damaged ({error})") from error
     except ValueError as error:
         raise ValueError(f"{path} {error}") from error
-    raise ValueError(f"{path} is no shared library of 64 bits")
+    raise ValueError(f"{path} is not a shared library of 64 bits")
 
 
 def _elf(code: bytes) -> tuple[int, list[str], list[str]]:
     head = struct.unpack_from("<16sHHIQQQIHHHHHH", code)
     if head[1] != 3:
-        raise ValueError("is no shared library of 64 bits")
+        raise ValueError("is not a shared library of 64 bits")
     at, size, count = head[6], head[11], head[12]
     sections = [struct.unpack_from("<IIQQQQIIQQ", code, at + k * size) for k in range(count)]
     libraries, symbols, tables = [], [], 0
@@ -79,11 +79,11 @@ def _pe(code: bytes) -> tuple[int, list[str], list[str]]:
     mark, machine, count, size, flags = struct.unpack_from("<4sHH12xHH", code, at)
     options = at + 24
     if mark != b"PE\0\0" or not flags & 0x2000 or struct.unpack_from("<H", code, options) != (0x20B,):
-        raise ValueError("is no shared library of 64 bits")
+        raise ValueError("is not a shared library of 64 bits")
     sections = [struct.unpack_from("<8xIIII", code, options + size + 40 * k) for k in range(count)]
 
     def place(address: int) -> int:
-        """Where in the file is what stands at an address in memory."""
+        """The position in the file of an address in memory."""
         for _, start, length, offset in sections:
             if start <= address < start + length:
                 return int(address - start + offset)
@@ -118,7 +118,7 @@ def _pe(code: bytes) -> tuple[int, list[str], list[str]]:
 def _macho(code: bytes) -> tuple[int, list[str], list[str]]:
     machine, kind, count = struct.unpack_from("<4xI4xII", code)
     if kind != 6:
-        raise ValueError("is no shared library of 64 bits")
+        raise ValueError("is not a shared library of 64 bits")
     at, libraries, symbols, tables = 32, [], [], 0
     symbol_table, loads = 2, (0xC, 0x80000018, 0x8000001F)  # of which one may be missing, one is handed on
     for _ in range(count):

@@ -30,7 +30,7 @@ from lite._tree.writes import Update, Writes, fits, fitting, planned, trimmed, w
 
 _ALL = slice(None)
 _TO_ALL = (
-    ' What is no TensorDict and no dict is written to every entry; td[index] = {"key": value} and '
+    ' A value other than a TensorDict or dict is written to every entry; td[index] = {"key": value} and '
     'td["key"][index] = value write to one.'
 )
 _copy = methodcaller("copy")
@@ -396,7 +396,7 @@ def require_known(target: object, source: Any) -> None:
     node = Container._as_node(source)
     names = (require_path(key)[0] for key in source) if node is None else node._keys()
     if wrong := [name for name in names if name not in fields]:
-        raise _unfitting(target, source, f"{sorted(wrong)} are no fields of it")
+        raise _unfitting(target, source, f"{sorted(wrong)} are not fields of it")
 
 
 def _unfitting(target: object, source: object, why: str) -> Exception:

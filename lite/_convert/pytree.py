@@ -323,7 +323,7 @@ def _unflatten(static: _Static, children: Sequence[Any]) -> Container:
 
 
 def _host(value: object) -> Any:
-    """The value as a NumPy array, as an entry outside the batch must be; None if it is traced or no array."""
+    """The value as a NumPy array, as an entry outside the batch must be; None if it is traced or another."""
     return value if isinstance(value, np.ndarray) else known(value) if has_namespace(value) else None
 
 

@@ -134,7 +134,7 @@ def load_state_dict(
     Raises:
         RuntimeError: key sets differ, an array does not fit the batch size, or self is locked and
             an entry would be new.
-        KeyError: `strict`, and the state dict has a name that is no field of a tensorclass.
+        KeyError: `strict`, and the state dict has a name that is not a field of a tensorclass.
         ValueError: an array is given for an object of self, or an object for an array, unless `assign`.
 
     Example:
@@ -306,7 +306,7 @@ def _unmatched(
 
 
 def _load(owner: object, td: Container, state: Mapping[str, Any], assign: bool, writes: Writes) -> None:
-    """Load a node of a nested state dict; names that are no field of a tensorclass are skipped."""
+    """Load a node of a nested state dict; names that are not fields of a tensorclass are skipped."""
     metadata = _node_metadata(state)
     size = tuple(metadata.get("batch_size", state.get(_LEGACY_SIZE, td.batch_size)))
     if size != td.batch_size:

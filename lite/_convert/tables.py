@@ -107,7 +107,7 @@ def columns_of(td: Container, separator: str | None) -> dict[str, Any]:
     columns: dict[str, Any] = {}
     for path, entry in _entries(td):
         if separator is None and len(path) > 1:
-            raise ValueError(f'the nested key {to_key(path)} is no name of a column: pass separator=".".')
+            raise ValueError(f'the nested key {to_key(path)} is not a name of a column: pass separator=".".')
         name = (separator or "").join(path)
         if name in columns:
             raise ValueError(f"two entries would share the column {name!r}.")
@@ -192,7 +192,7 @@ def _arrow_column(package: ModuleType, entry: Any, key: str) -> Any:
             return package.array(objects)
         except UnicodeEncodeError as error:
             raise ValueError(
-                f"the text at key {key!r} cannot be written: {error.object[:80]!r} is no UTF-8."
+                f"the text at key {key!r} cannot be written: {error.object[:80]!r} is not UTF-8."
             ) from None
         except package.ArrowException as error:
             raise ValueError(f"Arrow has no type for the objects at key {key!r}: {error}") from None

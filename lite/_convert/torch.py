@@ -232,7 +232,7 @@ def _unshared(leaf: Array) -> str | None:
     if any(stride < 0 for stride in leaf.strides):
         return "negative strides"
     if any(stride % leaf.itemsize for stride in leaf.strides):
-        return "strides that are no multiple of the item size"
+        return "strides that are not a multiple of the item size"
     return None if leaf.dtype.isnative else "a foreign byte order"
 
 

@@ -88,7 +88,7 @@ def _replaced(root: str, write: Callable[[str, Listing], T], names: Collection[s
 
 
 def listed(folder: str) -> Listing:
-    """What a folder holds, by name; nothing if it does not exist."""
+    """The entries of a folder by name; none if it does not exist."""
     try:
         with os.scandir(folder) as entries:
             return {entry.name: entry for entry in entries}

@@ -214,8 +214,8 @@ def read_npz(path: str) -> tuple[dict[str, Array], str | None]:
                 raise ValueError(f"{info.filename!r} is packed as np.load's files are not.")
         found: dict[str, Any] = {name: archive[name] for name in archive.files}
     for name, array in found.items():
-        if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what is no array
-            raise ValueError(f"{path} is damaged or foreign: its entry {name!r} is no array.")
+        if not isinstance(array, np.ndarray):  # NumPy gives the bytes of what is not an array
+            raise ValueError(f"{path} is damaged or foreign: its entry {name!r} is not an array.")
     text = found.pop(_DESCRIPTION, None)
     if text is None:
         return found, None

@@ -29,8 +29,8 @@ def save(
         prefix, copy_existing, **options: as for `TensorDict.save`.
 
     Raises:
-        TypeError: `data` is neither; something in a dict is no array, TensorDict or plain value; or a dict is
-            given without `prefix`.
+        TypeError: `data` is neither; something in a dict is not an array, TensorDict or plain value; a dict
+            is given without `prefix`.
 
     Example:
         >>> import tempfile, lite

@@ -335,7 +335,7 @@ def create_leaf(path: str, array: Array, final: str, filled: bool) -> Array:
 
 
 def placed(array: Array, path: str) -> Array:
-    """What `create_leaf` gave, mapped now that the file is at its final path."""
+    """The array of `create_leaf`; on Windows mapped again, now that the file is at its final path."""
     if not WINDOWS or not array.size or source_of(array) is not None:
         return array
     return map_leaf(path, array.dtype, array.shape)

@@ -198,7 +198,7 @@ class Reader:
         if data == "pickle.pkl":
             data = self._unpickled(at, "pickle.pkl", where)
         if not isinstance(data, list):
-            raise ValueError(f"{where} is damaged or foreign: 'data' is no list.")
+            raise ValueError(f"{where} is damaged or foreign: 'data' is not a list.")
         if extension is None:
             return NonTensorStack.from_list(data)._objects()
         with meta.damaged(where, TypeError, ValueError, KeyError):

@@ -27,7 +27,7 @@ def from_state_dict(state: Mapping[Any, Any]) -> Any:
     """The TensorDict for a state dict.
 
     Raises:
-        TypeError: there is something in it that is no array, TensorDict or plain value.
+        TypeError: there is something in it that is not an array, TensorDict or plain value.
     """
     entries: dict[str, Any] = {}
     tree = _described(state, "state", entries)

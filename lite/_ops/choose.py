@@ -303,7 +303,7 @@ def remove_duplicates(input: Any, key: NestedKey, dim: int = 0, *, return_indice
 
     Raises:
         KeyError: there is no array at `key`.
-        ValueError: `dim` is no batch dimension.
+        ValueError: `dim` is not a batch dimension.
 
     Example:
         >>> import numpy as np
@@ -379,7 +379,7 @@ def _column(td: Container, key: NestedKey, dim: int, name: str) -> Array:
     if not isinstance(array, np.ndarray):
         raise KeyError(f"{name} has no array at {key!r}.")
     if not -td.ndim <= dim < td.ndim:
-        raise ValueError(f"dim {dim} is no batch dimension of {name}, whose batch size is {td.batch_size}.")
+        raise ValueError(f"dim {dim} is not a batch dimension of {name}, whose size is {td.batch_size}.")
     return np.moveaxis(array, dim % td.ndim, 0)
 
 

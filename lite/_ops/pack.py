@@ -22,7 +22,7 @@ from lite._tree.walks import nodes, require_shared
 
 @dataclass(frozen=True)
 class PackLayout:
-    """What is where in the array that `TensorDict.pack` makes. It compares by value and can be hashed.
+    """The layout of the array that `TensorDict.pack` makes. It compares by value and can be hashed.
 
     Attributes:
         keys: the keys of the arrays, in the order of their columns.
@@ -123,7 +123,7 @@ def pack(td: Container, dim: int = -1, *, layout: PackLayout | None = None) -> t
     for key in dense.keys(True, False, is_leaf_nontensor, sort=True):
         entry = dense._get_entry(require_path(key))
         if isinstance(entry, NonTensorBase | Unbatched):
-            raise TypeError(f"{key!r} is no array over the batch; leave it out, as by exclude({key!r}).")
+            raise TypeError(f"{key!r} is not an array over the batch; leave it out, as by exclude({key!r}).")
         inner = Container._as_node(entry)
         if inner is None:
             arrays[key] = wrap(entry)

@@ -97,7 +97,7 @@ def pad_sequence(
     Raises:
         RuntimeError: the list is empty, an entry has no such dimension, or entries differ in more
             than their length.
-        KeyError: `padding_value` has a key that is no entry of all.
+        KeyError: `padding_value` has a key that is not an entry of all.
         ValueError: an unknown `padding_side`.
 
     Example:
@@ -151,7 +151,7 @@ def _values_by_path(padding_value: Any, paths: list[Path]) -> dict[Path, Any]:
     given = {require_path(key): value for key, value in padding_value.items()}
     missing = [to_key(path) for path in given if path not in paths]
     if missing:
-        raise KeyError(f"padding_value has the keys {missing}, which are no entries of all TensorDicts.")
+        raise KeyError(f"padding_value has the keys {missing}, which are not entries of all TensorDicts.")
     return {path: given.get(path, 0.0) for path in paths}
 
 
@@ -190,7 +190,7 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
 
     Args:
         padded: a TensorDict with one sequence for each index of its first batch dimension.
-        mask: what is no padding: a TensorDict of masks as `pad_sequence` makes them, or a bool array
+        mask: what is not padding: a TensorDict of masks as `pad_sequence` makes them, or a bool array
             `(N, length)` for all entries; the entry "masks", which the result lacks, by default.
         pad_dim: that of `pad_sequence`.
 
@@ -223,7 +223,7 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
     dims = {path: pad_dim if pad_dim >= 0 else array.ndim - 1 + pad_dim for path, array in arrays.items()}
     for path, dim in dims.items():
         if not 0 <= dim < arrays[path].ndim - 1:
-            raise IndexError(f"pad_dim {pad_dim} is no dimension of the sequences at {to_key(path)!r}.")
+            raise IndexError(f"pad_dim {pad_dim} is not a dimension of the sequences at {to_key(path)!r}.")
     rows = list(node.unbind(0))
     if ndim and all(dim < ndim for dim in dims.values()):
         path, dim = next(iter(dims.items()), ((), pad_dim % ndim))
@@ -238,7 +238,7 @@ def unpad_sequence(padded: Any, mask: Any = None, *, pad_dim: int = 0) -> Any:
 
 
 def _runs(mask: Any, path: Path, dim: int, shape: Shape, ndim: int) -> list[slice]:
-    """Where each row of an entry of a shape is no padding along `dim`, not counting that of the rows."""
+    """Where each row of an entry of a shape is not padding along `dim`, not counting that of the rows."""
     masks = Container._as_node(mask)
     if masks is None:
         marked, expected = as_array(wrap(mask)), (shape[0], shape[dim + 1])

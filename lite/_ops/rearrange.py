@@ -315,7 +315,7 @@ def tensor_split(td: T, indices_or_sections: object, dim: int = 0) -> tuple[T, .
 
     Raises:
         ValueError: the number of pieces is not positive.
-        IndexError: `dim` is no batch dimension.
+        IndexError: `dim` is not a batch dimension.
 
     Example:
         >>> import numpy as np

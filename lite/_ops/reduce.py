@@ -207,7 +207,7 @@ _ARGUMENTS = """
             key_transform: gives the key of a result from the key of its entry, at every level.
 
         Raises:
-            IndexError: `dim` is no batch dimension.
+            IndexError: `dim` is not a batch dimension.
             RuntimeError: entries of a lazy stack are ragged.
         """
 
@@ -296,7 +296,7 @@ _EXTREMES = """
                 dimensions the indices are row-major.
 
         Raises:
-            IndexError: `dim` is no batch dimension.
+            IndexError: `dim` is not a batch dimension.
             RuntimeError: entries of a lazy stack are ragged.
         """
 
@@ -327,7 +327,7 @@ _ALL = """Whether every element is true: a bool over all arrays, or a TensorDict
             keepdim: keep reduced dimensions with size 1.
 
         Raises:
-            RuntimeError: `dim` is no batch dimension.
+            RuntimeError: `dim` is not a batch dimension.
 
         Example:
             >>> import numpy as np
@@ -486,7 +486,7 @@ def logsumexp(td: Container, dim: object = None, keepdim: bool = False, *, out: 
         out: TensorDict whose arrays receive the result, and which is returned.
 
     Raises:
-        ValueError: `dim` is no batch dimension.
+        ValueError: `dim` is not a batch dimension.
 
     Example:
         >>> import numpy as np

@@ -91,7 +91,7 @@ _CUMULATIVE = """
                 latest counts.
 
         Raises:
-            IndexError: `dim` is no batch dimension.
+            IndexError: `dim` is not a batch dimension.
             RuntimeError: entries of a lazy stack are ragged.
         """
 
@@ -144,7 +144,7 @@ def sort(td: Container, dim: int = -1, descending: bool = False, stable: bool = 
         `(values, indices)`; NaN counts as the largest value.
 
     Raises:
-        IndexError: `dim` is no batch dimension.
+        IndexError: `dim` is not a batch dimension.
         RuntimeError: entries of a lazy stack are ragged.
     """
     indices = td.argsort(dim, descending, stable)
@@ -168,7 +168,7 @@ def softmax(td: Container, dim: int, dtype: DTypeLike | None = None) -> Any:
         dtype: dtype of the computation and of the result; float64 for integers unless given.
 
     Raises:
-        IndexError: `dim` is no batch dimension.
+        IndexError: `dim` is not a batch dimension.
 
     Example:
         >>> import numpy as np

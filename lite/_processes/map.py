@@ -68,7 +68,7 @@ def map(
         The results, concatenated along `dim` (stacked for `chunksize=0`); None if there are none.
 
     Raises:
-        ValueError: both `chunksize` and `num_chunks`, or a `dim` that is no batch dimension.
+        ValueError: both `chunksize` and `num_chunks`, or a `dim` that is not a batch dimension.
         pickle.PicklingError: `fn` cannot be sent to the workers; the message names the ways out.
         concurrent.futures.process.BrokenProcessPool: a worker died.
         Exception: whatever `fn` raises.

@@ -23,7 +23,7 @@ class Row(NamedTuple):
         dtype: dtype of an array, else "".
         device: device of an array, else "".
         nbytes: bytes of the elements of an array, even if arrays share memory; else None.
-        entry: an entry that is no array; None also if parts cannot be stacked.
+        entry: an entry that is not an array; None also if parts cannot be stacked.
     """
 
     key: str

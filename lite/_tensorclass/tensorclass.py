@@ -228,7 +228,7 @@ class TensorClass(_Methods):
         """An instance of the values of a mapping, converted as fields are; those that lack are None.
 
         Raises:
-            ValueError: the mapping has keys that are no fields.
+            ValueError: the mapping has keys that are not fields.
         """
         cls._require_fields(values)
         out = cls._wrap_tensordict(TensorDict({}, batch_size))
@@ -340,7 +340,7 @@ class TensorClass(_Methods):
         """The value of a field, or of an entry below it; `default` if it is None.
 
         Args:
-            key: a field, or a tuple that starts with one. A name that is no field gives the attribute.
+            key: a field, or a tuple that starts with one. A name that is not a field gives the attribute.
             default: returned where there is no entry.
             lazy_kwargs: how to return ragged leaves, see `LazyStackedTensorDict.get`.
         """
@@ -512,7 +512,7 @@ class TensorClass(_Methods):
         """Take the fields of a state dict; see `TensorDict.load_state_dict`.
 
         Raises:
-            KeyError: `strict`, and the state dict has what is no field, or is None here and an array there.
+            KeyError: `strict`, and a name of the state dict is not a field, or is None here but not there.
         """
         load_into(self, self._tensordict, state_dict, strict, assign, from_flatten)
         return self

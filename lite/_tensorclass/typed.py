@@ -68,7 +68,7 @@ class TypedTensorDict(TensorDictBase):
         fields: the entries.
 
     Raises:
-        TypeError: a required field is missing, a name is no field, or the class declares nothing.
+        TypeError: a required field is missing, a name is not a field, or the class declares nothing.
         AttributeError: a field has the name of a method of TensorDict, and the class is not "shadow".
         ValueError: an unknown option in brackets.
         RuntimeError: an entry does not start with the batch size.
@@ -153,7 +153,7 @@ class TypedTensorDict(TensorDictBase):
             check: require the required fields; without it reading one that is not there raises.
 
         Raises:
-            TypeError: a required field is missing, or `td` is no TensorDict.
+            TypeError: a required field is missing, or `td` is not a TensorDict.
 
         Example:
             >>> import numpy as np
@@ -184,7 +184,7 @@ class TypedTensorDict(TensorDictBase):
 
     @classmethod
     def _make(cls, *args: Any, **kwargs: Any) -> Any:
-        """What is made of a typed node with another batch is a TensorDict."""
+        """Results with another batch size are plain TensorDicts."""
         return TensorDict._make(*args, **kwargs)
 
     @classmethod

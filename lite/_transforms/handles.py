@@ -12,7 +12,7 @@ from lite._arrays.public import belong_to
 _ids = itertools.count()
 
 # A new object after each assignment to a name of any module, and each hook that comes or goes, so that a
-# check for them costs nothing. It is no counter, as two threads could write the same number.
+# check for them costs nothing. It is not a counter, as two threads could write the same number.
 assignments = [object()]
 
 

@@ -44,9 +44,9 @@ def jacrev(
 
     Raises:
         TypeError: from the returned function, if an argument holds no floats, or complex numbers, or a result
-            is no array of floats.
-        ValueError: `argnums` is empty or names an argument that is not there, or `chunk_size` is no positive
-            integer.
+            is not an array of floats.
+        ValueError: `argnums` is empty or names an argument that is not there, or `chunk_size` is not a
+            positive integer.
         NotImplementedError: `func` calls a NumPy function whose derivative is not known.
 
     Source:

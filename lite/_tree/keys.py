@@ -48,7 +48,7 @@ def to_path(key: object) -> Path:
     if type(key[0]) is str:  # no index: of arrays in one the cache would hold on to
         try:
             return _known_path(key)
-        except TypeError:  # a part that is unhashable is no key
+        except TypeError:  # a part that is unhashable is not a key
             return ()
     return _joined_path(key)
 
@@ -68,7 +68,7 @@ _known_path = lru_cache(maxsize=1024)(_joined_path)
 
 
 def unravel_key_to_tuple(key: object) -> Path:
-    """Flatten a nested key to a tuple of strings, which is empty for what is no key.
+    """Flatten a nested key to a tuple of strings, which is empty for what is not a key.
 
     Example:
         >>> from lite import unravel_key_to_tuple

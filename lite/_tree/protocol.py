@@ -335,7 +335,7 @@ def missing_key(td: Container, path: Path) -> KeyError:
         child = td._as_node(entry)
         if child is None and entry is not None:
             kind = type(unwrap(entry) if isinstance(entry, NonTensorBase) else entry).__name__
-            return KeyError(f"key {path} not found: the entry {name!r} is no TensorDict but a {kind}.")
+            return KeyError(f"key {path} not found: the entry {name!r} is not a TensorDict but a {kind}.")
         if child is None:
             break
         node = child

@@ -20,7 +20,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _report() -> ModuleType:
-    """A file of the folder of benchmarks, which is no part of an installed package."""
+    """A file of the folder of benchmarks, which is not part of an installed package."""
     root = Path(lite.__file__).resolve().parents[1]
     if not (root / "bench" / "machine_report.py").is_file() or not (root / "pyproject.toml").is_file():
         raise FileNotFoundError(

@@ -1,4 +1,4 @@
-"""`lite info PATH` of files and folders that are no language model: what they hold, and what opens them."""
+"""`lite info PATH` of files and folders that are not language models: what they hold, and what opens them."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _file(path: Path) -> dict[str, Any] | None:
     try:
         return _tree(path, lite.from_consolidated(path), "lite.from_consolidated")
     except ValueError:
-        raise ValueError(f"{str(path)!r} is no file that lite reads, or it is damaged") from None
+        raise ValueError(f"{str(path)!r} is not a file that lite reads, or it is damaged") from None
 
 
 def _rows(path: Path) -> dict[str, Any]:

@@ -51,7 +51,7 @@ def check_file(flag: str, file: str | None, *read: str | None) -> None:
 
 
 def other_columns(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What a row of the input has beside what commands read and write: rows of the output keep it."""
+    """The columns of an input row that no command reads or writes; rows of the output keep them."""
     return {name: value for name, value in row.items() if name not in _OWN}
 
 
@@ -177,7 +177,7 @@ def check_run(output: str, then: Any, now: Mapping[str, Any], kind: str = "file"
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
-    """The row of a line, empty if the line was cut off; None if it is no row."""
+    """The row of a line, empty if the line was cut off; None if it is not a row."""
     if not line.endswith(b"\n"):
         return {} if line.startswith(_BEGINNING[: len(line)]) else None
     try:

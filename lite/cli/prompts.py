@@ -41,13 +41,13 @@ class Prompt:
         if self.messages is None:
             return encoded_prompt(model.tokenizer, self.text, raw=args.raw, system=args.system).ids
         if args.raw:
-            raise ValueError("--raw takes prompts as they are, and 'messages' are no text")
+            raise ValueError("--raw takes prompts as they are, and 'messages' are not text")
         tools = self.columns.get("tools")
         return encoded_prompt(model.tokenizer, self.messages, system=args.system, tools=tools).ids
 
     @property
     def record(self) -> dict[str, Any]:
-        """What rows of results have of the prompt."""
+        """The columns of a prompt that are copied to the row of its result."""
         named = {} if self.id is None else {"id": self.id}
         text = {"prompt": self.text} if self.messages is None else {"messages": self.messages}
         return named | text | dict(self.columns)

@@ -66,7 +66,7 @@ def reply(
 ) -> Reply:
     """Respond to one prompt, as `stream` does, and hand each piece of text to `write` as soon as it is whole.
 
-    An interrupt (Ctrl-C) ends the response after the token that is under way, and is no exception then.
+    An interrupt (Ctrl-C) ends the response after the token that is under way, and is not an exception then.
     """
     out, text = Reply(ids.tolist()), TextStream(model.tokenizer)
     steps = stream(

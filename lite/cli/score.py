@@ -74,7 +74,7 @@ def run(args: argparse.Namespace) -> int:
         Path(args.html).write_text(page.text(), encoding="utf-8")
     if unknown:
         raise ValueError(
-            f"the model's logits are no numbers in {len(unknown)} of the lines, the first is line "
+            f"the model's logits are not numbers in {len(unknown)} of the lines, the first is line "
             f"{unknown[0]}: their log-probs are NaN, or null in JSON. Its weights may be damaged."
         )
     return 0

@@ -10,7 +10,7 @@ from lite.models.text.streaming import UNFINISHED, TextStream
 
 
 def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
-    """The text that each token adds, special ones included; a dot for one whose bytes are no character yet.
+    """The text that each token adds, also special ones; a dot for one whose bytes are not a character yet.
 
     Example:
         >>> from lite.models import Tokenizer, embedded_model_path
@@ -26,7 +26,7 @@ def token_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> list[str]:
 
 
 def token_namer(tokenizer: Tokenizer) -> Callable[[int], str | int]:
-    """A function that gives the text of one token by itself, or the id of one whose bytes are no text.
+    """A function that gives the text of one token by itself, or the id of one whose bytes are not text.
 
     Example:
         >>> from lite.models import Tokenizer, embedded_model_path

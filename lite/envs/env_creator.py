@@ -64,7 +64,7 @@ class EnvCreator:
         return env
 
     def state_dict(self) -> Any:
-        """That of an environment with the statistics of now."""
+        """The state dict of a new environment, with the statistics as they are now."""
         env = self()
         env.close()
         return env.state_dict()

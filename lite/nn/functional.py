@@ -647,7 +647,7 @@ def one_hot(tensor: Any, num_classes: int = -1) -> Any:
         num_classes: above the largest number; by default by one. Arrays of `lite.jit` need it.
 
     Raises:
-        TypeError: numbers that are no integers.
+        TypeError: numbers that are not integers.
         ValueError: numbers below 0 or from `num_classes` on; no numbers and no `num_classes`.
 
     Source:

@@ -36,7 +36,7 @@ def calculate_gain(nonlinearity: str, param: float | None = None) -> float:
         param: the negative slope of "leaky_relu"; 0.01 by default.
 
     Raises:
-        ValueError: another nonlinearity, or a slope that is no number.
+        ValueError: another nonlinearity, or a slope that is not a number.
 
     Source:
         torch.nn.init.calculate_gain.

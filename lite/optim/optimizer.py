@@ -293,7 +293,7 @@ class Optimizer:
                 parameters, such as the buffers of `loss.actor_network_params.values()`, are left out.
 
         Raises:
-            TypeError: no dict, or what is to be optimised is no Parameter.
+            TypeError: no dict, or what is to be optimised is not a Parameter.
             ValueError: an option out of its range, an unknown one, a parameter that is there twice.
         """
         if not isinstance(param_group, dict):

@@ -17,7 +17,7 @@ def soft_update(target: Any, source: Any, tau: float) -> None:
 
     Args:
         target: a TensorDict of parameters, or a module, whose parameters and buffers are meant.
-        source: one with the same keys and shapes. Leaves that are no floating numbers are left alone.
+        source: one with the same keys and shapes. Leaves that are not floating numbers are left alone.
         tau: in [0, 1]; 1 makes `target` equal to `source`.
 
     Raises:

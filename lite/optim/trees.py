@@ -46,7 +46,7 @@ def pair(
     """Each parameter with its gradient and its state, in order; errors call the first two by `names`.
 
     Raises:
-        TypeError: an argument is no TensorDict, or a leaf no NumPy array.
+        TypeError: an argument is not a TensorDict, or a leaf no NumPy array.
         ValueError: keys or shapes differ.
     """
     states = {f"state[{name!r}]": tree for name, tree in slots.items()}

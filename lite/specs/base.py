@@ -256,7 +256,7 @@ class TensorSpec(ABC):
         try:
             dtype = None if dest is None or is_cpu(dest) else as_dtype(dest)
         except TypeError:
-            raise ValueError(f"device must be 'cpu', got {dest!r}, which is no dtype either") from None
+            raise ValueError(f"device must be 'cpu', got {dest!r}, which is not a dtype either") from None
         return self if dtype is None else self._cast(dtype)
 
     def cpu(self) -> Self:

@@ -128,7 +128,7 @@ class Composite(TensorSpec):
         if inner:
             node = self._specs[name] if name in self._specs else Composite(shape=self.shape)
             if not isinstance(node, Composite):
-                raise KeyError(f"{name!r} is no composite, so {key!r} cannot be set")
+                raise KeyError(f"{name!r} is not a composite, so {key!r} cannot be set")
             node[tuple(inner)] = spec
             self._specs[name] = node
             return
@@ -322,7 +322,7 @@ class Composite(TensorSpec):
         return self.items(True, True)
 
     def _leaf_keys(self) -> list[NestedKey]:
-        """Those of leaves, also of such as some parts of a stack lack."""
+        """The keys of leaves, including those that only some parts of a stack have."""
         nested = [(name, spec) for name, spec in self._specs.items() if isinstance(spec, Composite)]
         leaves: list[NestedKey] = [name for name in self._specs if name not in dict(nested)]
         return leaves + [(name, *_path(key)) for name, spec in nested for key in spec._leaf_keys()]

@@ -49,7 +49,7 @@ def encoded_prompt(
         text = prompt if system is None else f"{system}\n{prompt}"
         return EncodedChat(text, np.asarray(tokenizer.encode(text), np.int64), None)
     if raw:
-        raise ValueError("raw takes prompts as they are, and messages are no text")
+        raise ValueError("raw takes prompts as they are, and messages are not text")
     options: dict[str, Any] = {"add_generation_prompt": True, "tools": tools_of(tools)}
     template = tokenizer.chat_template
     return encode_messages(_turns(prompt, system), tokenizer=tokenizer, chat_template=template, **options)
@@ -117,7 +117,7 @@ def cut_prompt(
         ids: ids of the prompt, and of a response behind it.
         start: how many are the prompt's.
         keep: most tokens of the prompt, which are its last; None keeps all, -1 as many as fit, at least one.
-        room: most tokens of the row; None is no limit.
+        room: most tokens of the row; None is not a limit.
 
     Example:
         >>> cut_prompt(np.arange(6), 4, -1, 5)

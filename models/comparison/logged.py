@@ -82,7 +82,7 @@ def read_log_probs(path: str | Path, *, needed: bool = True) -> list[LoggedRespo
 
     Raises:
         OSError: the file cannot be read.
-        ValueError: a line has no known form, or its numbers are no log-probs; line and field are named.
+        ValueError: a line has no known form, or its numbers are not log-probs; line and field are named.
 
     Example:
         >>> import json, pathlib, tempfile

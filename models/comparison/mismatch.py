@@ -198,7 +198,7 @@ def mismatch(
     Log-probs of models are of the raw distribution (temperature 1, no filter). The likely cause of a
     difference is looked for among those that are common: another temperature, log-probs over the tokens that
     top-k, top-p or min-p kept, positions off by one, a beginning-of-text token too many or missing, and noise
-    as quantisation makes it. For that the tokens of some rows run again; where A is no model, only positions
+    as quantisation makes it. For that the tokens of some rows run again; if A is not a model, only positions
     and noise can be looked at.
 
     Args:
@@ -215,7 +215,7 @@ def mismatch(
     Raises:
         ValueError: there are no rows, one has no log-probs, one is too long or has unknown ids for a
             model, or has no row of the same tokens on the other side; the message names it.
-        TypeError: `a` or `b` is no sequence of responses and lacks the interface of `Decoder`, or `a` is
+        TypeError: `a` or `b` is not a sequence of responses and lacks the interface of `Decoder`, or `a` is
             one and `b` is a model.
 
     Example:

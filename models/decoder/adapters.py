@@ -78,7 +78,7 @@ def read_adapters(adapters: Mapping[str, AdapterSource], graph: Path | None) -> 
     Raises:
         FileNotFoundError: there is no such file.
         ImportError: PEFT's files need the package safetensors.
-        ValueError: a file is no adapter, or a link out of its folder.
+        ValueError: a file is not an adapter, or a link out of its folder.
     """
     return {name: _read(f"adapters[{name!r}]", source, graph) for name, source in adapters.items()}
 
@@ -102,7 +102,7 @@ def _read(place: str, source: AdapterSource, graph: Path | None) -> GivenAdapter
             raise ValueError(f"it has more than {MAX_BYTES} bytes")
         values = read_adapter(path.read_bytes())
     except ValueError as error:
-        raise ValueError(f"{place}: {str(path)!r} is no adapter file of onnxruntime: {error}") from None
+        raise ValueError(f"{place}: {str(path)!r} is not an adapter file of onnxruntime: {error}") from None
     return GivenAdapter(f"{place}: {str(path)!r}", values, cast=False)
 
 

@@ -135,7 +135,7 @@ def replace_attention(model: bytes, heads: int | None, graph: Graph | None = Non
     graph = graph or read_graph(model)
     caches = _caches(graph)
     shape = _shape(model, graph, caches, heads)
-    if shape is None or _opset(model) < 13:  # before, axes were no inputs
+    if shape is None or _opset(model) < 13:  # before, axes were not inputs
         return None
     found = list(_attentions(model, graph, caches, shape.size))
     read = {name for one in found for name in (one.present_key, one.present_value)}

@@ -518,7 +518,7 @@ class OnnxDecoder:
 
     @property
     def rows_per_run(self) -> int:
-        """How many empty rows `extend` gains from being given at once."""
+        """The number of empty rows that `extend` runs fastest together."""
         if not self.spec.cache or self._reads_whole:  # of long rows, as `chunk_length` lets each be one chunk
             return max(1, min(ROWS_PER_RUN, MAX_LOGITS_BYTES // (4 * self._vocab_size * MAX_CHUNK)))
         if self.spec.padding is Padding.SLOTS:

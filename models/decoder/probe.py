@@ -28,5 +28,5 @@ def check_causal(cache: KVCache, context_length: int | None) -> None:
     if both.any() and np.abs(first - second).max() > 5e-3 * np.abs(first).max():
         raise ValueError(
             "the graph has no key/value cache, and its logits of a token depend on what follows that token: "
-            "it is no causal language model, but a masked one or an encoder"
+            "it is not a causal language model, but a masked one or an encoder"
         )

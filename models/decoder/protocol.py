@@ -53,7 +53,7 @@ class Decoder(Protocol):
 
     @property
     def rows_per_run(self) -> int:
-        """How many empty rows `extend` gains from being given at once; 1 if it runs them one by one.
+        """The number of empty rows that `extend` runs fastest together; 1 if it runs them one by one.
 
         A decoder that runs rows together only while they are empty has `continues_together = False`, too.
         """

@@ -158,7 +158,7 @@ class RereadingCache:
         self._cache.reserve(length, rows)
 
     def _begin(self, row: int, side: int) -> int:
-        """How many of a row's tokens it holds as that side has them; it holds no others then."""
+        """The number of a row's tokens in the cache that this side can use; other ones are removed."""
         held = int(self._cache.lengths[row])
         if held != self.lengths[row] or (self._reread and self._sides[row] != side):
             self._empty(row)

@@ -58,7 +58,7 @@ def score(
     Raises:
         ValueError: for an empty row, one that is too long, ids outside the vocabulary, a temperature
             that is not positive and finite, or supports that do not fit the rows.
-        TypeError: for supports that are no pairs of integers, or a temperature that is no number.
+        TypeError: for supports that are not pairs of integers, or a temperature that is not a number.
 
     Example:
         >>> import numpy as np
@@ -136,7 +136,7 @@ def score_with_alternatives(
 
     Returns:
         For each row its log-probs (L_i,), and the ids and log-probs of the n best, (L_i, n), the first of
-        equal ones first. The first token has none, nor has one whose logits are no numbers: ids -1 and
+        equal ones first. The first token has none, nor has one whose logits are not numbers: ids -1 and
         log-probs 0.
 
     Raises:

@@ -29,7 +29,7 @@ class BatchSizes(NamedTuple):
         """The sizes that a constructor's arguments mean, or None for no batching.
 
         Raises:
-            ValueError: they contradict each other, or are no sizes.
+            ValueError: they contradict each other, or are not sizes.
 
         Example:
             >>> BatchSizes.from_arguments(None, None, 8)

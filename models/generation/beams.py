@@ -285,7 +285,7 @@ class Search:
         return "length" if len(tokens) >= self.limit else None
 
     def _finish(self, candidates: _Beams, reasons: Sequence[str | None]) -> None:
-        """Those of the first candidates that have ended compete with the best so far."""
+        """Keep the best of the ended responses: the first candidates that have ended join those so far."""
         length = candidates.tokens.shape[1]
         scores = candidates.scores / np.float32(float(length) ** self.config.length_penalty)
         for i, reason in enumerate(reasons[: self.config.num_beams]):

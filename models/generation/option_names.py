@@ -120,5 +120,5 @@ def own_names(given: Mapping[str, Any]) -> dict[str, Any]:
             out[own] = {_GRAMMARS[name]: value} if name in _GRAMMARS else value
         elif (name in _INSTEAD or name in _LACKING) and not changes_nothing(name, value):
             instead = f"; use {_INSTEAD[name]}" if name in _INSTEAD else ""
-            raise ValueError(f"{name}={value!r} is no option of lite{instead}")
+            raise ValueError(f"{name}={value!r} is not an option of lite{instead}")
     return {name: value for name, value in out.items() if name not in _INSTEAD and name not in _LACKING}

@@ -186,7 +186,7 @@ class GenerationConfig:
         Raises:
             ValueError: for a value out of range, options that contradict each other, or an option of another
                 library that lite does not have.
-            TypeError: for text or a list instead of a number, or an object that is no function.
+            TypeError: for text or a list instead of a number, or an object that is not a function.
 
         Warns:
             UserWarning: for unknown options, which are ignored; once for defaults of the model's files that
@@ -247,7 +247,7 @@ class GenerationConfig:
             if _OF_MODELS.issuperset(one):
                 own |= one
             elif not changes_nothing(name, value):
-                left.append(f"{name} is no option of lite for models")
+                left.append(f"{name} is not an option of lite for models")
         if own.get("min_new_tokens", 0) > own.get("max_new_tokens", cls.max_new_tokens):
             left.append(f"min_new_tokens={own.pop('min_new_tokens')} is more than max_new_tokens")
         if left:

@@ -66,7 +66,7 @@ class Pool:
         """The pool of a model, with at least `size` decoders.
 
         Raises:
-            ValueError: `size` is no positive integer.
+            ValueError: `size` is not a positive integer.
             TypeError: it is more than 1, and the model has no method `sibling`.
         """
         check_sessions(size)

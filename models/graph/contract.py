@@ -13,7 +13,7 @@ def contract_of(session: SharedSession) -> Contract | None:
     """The contract of a graph that was opened by its path; None if there is none.
 
     Raises:
-        ValueError: the file is no contract, or not that of this graph.
+        ValueError: the file is not a contract, or not that of this graph.
     """
     opened = session.get()
     if not contract_path(session.path).exists():

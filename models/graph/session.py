@@ -245,7 +245,7 @@ def default_threads() -> int:
     the machine's cores even where a container may use two of them.
 
     Raises:
-        ValueError: LITE_NUM_THREADS is no number of threads.
+        ValueError: LITE_NUM_THREADS is not a number of threads.
     """
     if (asked := threads_asked()) is not None:
         return asked

@@ -78,7 +78,7 @@ def read_tensors(
         batch_axes: the batch axis of some inputs and outputs, by name; None for those without.
 
     Raises:
-        ValueError: a type that is no numeric tensor; `batch_axes` names what there is not.
+        ValueError: a type that is not a numeric tensor; `batch_axes` names what there is not.
     """
     inputs, outputs = list(session.get_inputs()), list(session.get_outputs())
     for arg in inputs + outputs:

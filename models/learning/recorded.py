@@ -30,7 +30,7 @@ class Recorded:
         self._parts = parts
 
     def shown(self, at: NDArray[np.int64], size: int) -> NDArray[np.bool_]:
-        """Which ids could be drawn, (M, size), at places among all that is scored, (M,).
+        """Masks of the ids that could be sampled, bool (M, size), at M positions of the scored tokens, (M,).
 
         Raises:
             ValueError: an id is not in the vocabulary.
@@ -104,7 +104,7 @@ class Recorded:
 def recorded(
     shape: tuple[int, ...], supports: Sequence[tuple[int, NDArray[np.int64], Support, NDArray[np.int64]]]
 ) -> Recorded | None:
-    """What is recorded of some tokens; None if all of them were drawn from the vocabulary.
+    """The recorded supports of scored tokens; None if all were sampled from the whole vocabulary.
 
     Args:
         shape: shape of what is scored, (lines, tokens).

@@ -121,7 +121,7 @@ class TokenLogProbs(Module):
         self.checkpoint = checkpoint
         self.max_tokens = max_tokens
         self._inputs, self._spec, self._layer = tuple(inputs), spec, layer
-        self._reader: tuple[Any, ...] = ()  # in a tuple, as it is no child: its parameters are the graph's
+        self._reader: tuple[Any, ...] = ()  # in a tuple, as it is not a child: its parameters are the graph's
 
     def forward(
         self,
@@ -323,7 +323,7 @@ class TokenLogProbs(Module):
         return hidden.reshape(*targets.shape, hidden.shape[-1]), weight, bias
 
     def _outputs(self, inputs: dict[str, Any]) -> Any:
-        """What the graph gives, with the cache of what all rows begin with if that is not among them."""
+        """The outputs of the graph; a prefix that all rows share is run first, into the cache."""
         if _BEFORE in inputs:
             graph: Any = self.graph
             if [*map(id, self._reader[1:])] != [id(graph), id(graph._source)]:  # adapters may come and go

@@ -190,7 +190,7 @@ class _Finder:
             return True
 
     def turn_with_calls(self, turn: int) -> tuple[int, int]:
-        """What follows the generation prompt, up to what ends every turn of an assistant."""
+        """The span from the end of the generation prompt to the end of the turn, for a turn with calls."""
         before = self.turns[:turn]
         try:
             prompt = self.render(before, add_generation_prompt=True, continue_final_message=False)
@@ -205,7 +205,7 @@ class _Finder:
         return (start, end) if fits and start <= end else self._around_calls(turn)
 
     def _around_calls(self, turn: int) -> tuple[int, int]:
-        """What is neither before nor after the turn's content where it has no calls.
+        """The span of a turn with calls, between the text before and after its content if it had no calls.
 
         Many a template writes the turn otherwise once another follows, as without an empty thought.
         """

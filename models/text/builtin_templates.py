@@ -162,7 +162,7 @@ def add_chat_template(
 
     Raises:
         ValueError: The template has no ``{% generation %}`` block.
-        TypeError: It is no str.
+        TypeError: It is not a str.
 
     Example:
         >>> source = "{% for m in messages %}> {% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"

@@ -154,7 +154,7 @@ def _controls(
 
 
 class _Frame(NamedTuple):
-    """What a template writes around an assistant's turn: places in the text, None of what is not there.
+    """What a template writes around an assistant's turn: positions in the text, None if missing.
 
     Attributes:
         first: where the turns before it end.

@@ -212,7 +212,7 @@ class LogProbs(TensorClass):
 
 
 class Sampling(TensorClass):
-    """What is known of the tokens of responses beside their log-probs, as far as options ask for it.
+    """How the tokens of responses were sampled, as far as options ask for it.
 
     L tokens are laid out as in ``Tokens.response``; on padding, ids are -1 and numbers 0.
 

@@ -43,7 +43,7 @@ def flatten(nested: Any, ndim: int) -> list[Any]:
 
 
 def list_shape(nested: Any) -> tuple[int, ...]:
-    """How deep lists are nested, and how long they are; () of what is no list.
+    """How deep lists are nested, and how long they are; () of what is not a list.
 
     Example:
         >>> list_shape([["a", "b"]])

@@ -81,7 +81,7 @@ def token_row(ids: ArrayLike, what: str = "ids") -> NDArray[np.int64]:
 
 
 def infer_mask(ids: NDArray[np.int64], pad_id: int | None, *, pad_is_eos: bool) -> NDArray[np.bool_]:
-    """The mask of the ids of a padded array that are no padding, if none was given, bool (B, L).
+    """The mask of the ids of a padded array that are not padding, if none was given, bool (B, L).
 
     With a pad id of its own, all but the pad ids. Where padding and end share an id, a run of it at
     the start of a row is padding, and of a run at the end the first is the end token and the rest is

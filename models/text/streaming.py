@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-UNFINISHED = "\ufffd"  # what decoders make of bytes that are no character, or not one yet
+UNFINISHED = "\ufffd"  # what decoders make of bytes that are not a character, or not one yet
 _LONGEST = 3  # bytes of a character that can be there before its last one
 
 
@@ -63,7 +63,7 @@ class TextStream:
         text = self._decode([*self._context, *self._waiting])
         if text.startswith(before):
             return text[len(before) :]
-        # Where bytes stand for characters, one that is no character spoils all bytes next to it.
+        # Where bytes stand for characters, one that is not a character spoils all bytes next to it.
         return self._decode(self._waiting)
 
     def _decode(self, ids: list[int]) -> str:

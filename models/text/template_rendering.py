@@ -67,8 +67,8 @@ def render_chat(
 
     Raises:
         ValueError: The template is malformed, fails, refuses the conversation, builds too much or takes
-            longer than ten seconds; or a tool is no dict.
-        TypeError: A message or a document is no dict.
+            longer than ten seconds; or a tool is not a dict.
+        TypeError: A message or a document is not a dict.
         ImportError: The jinja2 package is missing.
 
     Example:

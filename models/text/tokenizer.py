@@ -430,13 +430,15 @@ def _check_text(text: Any) -> None:
         raise TypeError(f"text must be str or a sequence of str, got {type(text).__name__} in it")
     try:
         text.encode()
-    except UnicodeEncodeError as error:  # input that is no UTF-8 comes as lone surrogates
+    except UnicodeEncodeError as error:  # input that is not UTF-8 comes as lone surrogates
         raise ValueError(f"text must be valid Unicode, got {text[error.start]!r} at {error.start}") from None
 
 
 class _Refusing:
-    """ValueError for what the tokenizers package raises on broken files: panics, which are no Exception, and
-    plain Exceptions."""
+    """A context that raises ValueError for what the tokenizers package raises on broken files.
+
+    Those are panics, which derive from BaseException, and plain Exceptions.
+    """
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -577,7 +579,7 @@ def _chat_templates(folder: Path, config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _template_text(file: Path, folder: Path) -> str:
-    """The text of a template; ValueError for what is no file, empty, or a link out of the folder."""
+    """The text of a template; ValueError for what is not a file, empty, or a link out of the folder."""
     check_links(file, folder)
     if not file.is_file():
         raise ValueError(f"{file} is not a file")

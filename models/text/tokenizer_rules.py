@@ -109,7 +109,7 @@ def _parts(source: str) -> dict[str, Any]:
     model = _MODEL.search(source)
     texts = [source]
     if model is not None and _AFTER_MODEL.search(source, model.end()) is None:
-        # Should what was found be no entry of the file, this is no JSON.
+        # Should what was found be no entry of the file, this is not JSON.
         texts.insert(0, source[: model.start()] + '"model": null}')
     for text in texts:
         if len(text) > MAX_RULE_CHARS:

@@ -275,7 +275,7 @@ class DistributionMethods(LLMWrapperBase):
         """Constructor arguments can be read as attributes: `pad_output`, `num_samples`, `tokens_key`, ..."""
         # No property: it would end `inspect.getmembers`, by which tools find what cannot be pickled.
         if name == "dist_params_keys":
-            raise NotImplementedError("the parameters of the distributions are no entries: use get_dist")
+            raise NotImplementedError("the parameters of the distributions are not entries: use get_dist")
         options = self.__dict__.get("options")
         return (
             getattr(options, name) if name in OPTIONS and options is not None else super().__getattr__(name)

@@ -1,4 +1,4 @@
-"""Inputs of a wrapper that are no TensorDict: texts, histories, ids, and objects of their data classes."""
+"""Inputs of a wrapper that are not TensorDicts: texts, histories, ids, and objects of their data classes."""
 
 from __future__ import annotations
 

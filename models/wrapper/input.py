@@ -32,7 +32,7 @@ _FORMS = {
 
 
 def _form(mode: str, key: NestedKey) -> str:
-    """What an entry is made with."""
+    """How to make an entry of a mode, for errors."""
     return _FORMS[mode].format(key[-1] if isinstance(key, tuple) else "prompt")
 
 
@@ -76,7 +76,7 @@ class InputReader:
 
         Raises:
             ValueError: the entry is missing, or is not what the mode reads.
-            TypeError: in history mode, the entry is no History.
+            TypeError: in history mode, the entry is not a History.
         """
         key, mode, size = self.options.key, self.options.input_mode, td.batch_size
         ndim = len(size)

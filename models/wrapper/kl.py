@@ -324,7 +324,7 @@ def _differences(gen: Rows, ref: Rows) -> list[NDArray[Any]]:
                 f" ref_log_probs[{i}].shape={q.shape}"
             )
         unknown = np.isnan(p) | np.isnan(q)
-        with np.errstate(invalid="ignore"):  # the difference of two infinities is no number
+        with np.errstate(invalid="ignore"):  # the difference of two infinities is not a number
             penalties.append(np.where(unknown, np.zeros_like(p), p - q))
     return penalties
 

@@ -239,7 +239,7 @@ class OnnxWrapper(DistributionMethods):
         """Draw on from there.
 
         Raises:
-            ValueError: it is no state of a wrapper.
+            ValueError: it is not a state of a wrapper.
         """
         try:
             rng = json.loads(np.asarray(state, np.uint8).tobytes())["rng"]

@@ -33,7 +33,7 @@ _KEYS = (
 
 
 SCORE_OPTIONS = frozenset({"temperature", "kept_ids"})
-"""What a wrapper that scores can be told of the distribution that was sampled from."""
+"""Options of a wrapper that scores: they describe the distribution that tokens were sampled from."""
 
 
 class LLMWrapperBase(TensorDictModuleBase):

@@ -141,7 +141,7 @@ def choose_target(td: Any, out: Any, shape: tuple[int, ...], inplace: Inplace) -
     Raises:
         ValueError: ``out`` has another batch size.
         RuntimeError: the target is locked.
-        TypeError: ``out`` is no TensorDict.
+        TypeError: ``out`` is not a TensorDict.
     """
     if out is not None:
         if not is_tensor_collection(out):

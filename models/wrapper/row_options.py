@@ -29,7 +29,7 @@ def options_of_rows(
 
     Raises:
         ValueError: there is not one mapping per row, or one of them is out of range; its number is named.
-        TypeError: they are no mappings.
+        TypeError: they are not mappings.
 
     Example:
         >>> configs = options_of_rows(GenerationConfig(), [{"max_tokens": 3}, {"top_k": 5}], 2)

@@ -64,7 +64,7 @@ class TrainablePolicy(DistributionMethods):
         super().__init__()
         self.model = model
         self.assistant_only = assistant_only
-        self._wrappers = wrapper, judge  # in a tuple, as they are no children: their modules have no weights
+        self._wrappers = wrapper, judge  # in a tuple, as they are not children: their modules have no weights
         self.options, self.pad_token_id = judge.options, judge.pad_token_id
         self.in_keys = judge.in_keys
         self.out_keys = judge.out_keys
@@ -178,7 +178,7 @@ class TrainablePolicy(DistributionMethods):
         return found
 
     def _read(self, tensordict: Any) -> Any:
-        """What the judge reads of a TensorDict."""
+        """The judge's inputs from a TensorDict."""
         read = self._wrappers[1]._read
         read.check(tensordict)
         return read(tensordict)
@@ -227,7 +227,7 @@ class TrainablePolicy(DistributionMethods):
         return params.select(*[key for key in params.keys(True, True) if params[key].requires_grad])
 
     def learnt_weights(self, params: Any = None) -> dict[str, NDArray[Any]]:
-        """What has been learnt, by the names that the model's graph has: weights, or inputs for an adapter.
+        """Trained weights by the names of the model's graph, or the inputs of an adapter.
 
         `OnnxWrapper.update_weights_` takes it, in this process or another.
 

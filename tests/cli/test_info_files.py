@@ -189,7 +189,7 @@ def test_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     Path("folder/meta.json").write_text("{", encoding="utf-8")
     cases = [
         ("x.pt", "It is a pickle"),
-        ("x.txt", "'x.txt' is no file that lite reads"),
+        ("x.txt", "'x.txt' is not a file that lite reads"),
         ("x.json", "x.json: "),
         ("x.jsonl", "x.jsonl, line 2: expected an object, got [1]"),
         ("empty", "holds no .onnx file"),

@@ -85,7 +85,7 @@ def test_score_fails_where_a_damaged_model_gives_no_numbers(run: Run, tmp_path: 
     file.write_text(json.dumps({"prompt": "a", "response": "b"}) + "\n")
     words, why = (
         ["score", "--model", str(model), str(file)],
-        "no numbers in 1 of the lines, the first is line 1",
+        "not numbers in 1 of the lines, the first is line 1",
     )
     said = run(words, 1)
     assert said.out == "line 1: log-prob nan, 2 tokens, mean nan\n"

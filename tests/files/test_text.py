@@ -63,7 +63,7 @@ def test_options_go_to_pandas(tmp_path: Path) -> None:
     [
         (TensorDict(a=1), "needs a batch dimension"),
         (TensorDict(a=np.ones((2, 3)), batch_size=[2]), "'a' has shape"),
-        (tree(), "is no name of a column"),
+        (tree(), "is not a name of a column"),
         (TensorDict(s=NonTensorStack("a", "\ud800"), batch_size=[2]), "surrogates"),
     ],
 )

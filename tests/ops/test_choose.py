@@ -192,7 +192,7 @@ def test_errors() -> None:
     for key in ("q", "n"):
         raises(KeyError, "input has no array", remove_duplicates, td, key)
     raises(KeyError, "reference has no array", lambda: isin(td, TensorDict({}, [1]), "i"))
-    raises(ValueError, "no batch dimension", lambda: remove_duplicates(td, "i", 1))
+    raises(ValueError, "not a batch dimension", lambda: remove_duplicates(td, "i", 1))
     raises(ValueError, "as many batch dims", lambda: isin(td, td[0], "i"))
     with pytest.raises(ValueError, match="differ in shape"):
         isin(td, TensorDict({"n": {"a": np.zeros((1, 3))}}, [1]), ("n", "a"))

@@ -177,5 +177,5 @@ def test_a_masked_model_is_refused(tmp_path):
             dynamic_axes=dict.fromkeys(["input_ids", "attention_mask", "logits"], both), opset_version=17,
             dynamo=False,
         )  # fmt: skip
-    with pytest.raises(ValueError, match="it is no causal language model"):
+    with pytest.raises(ValueError, match="it is not a causal language model"):
         OnnxDecoder(tmp_path)

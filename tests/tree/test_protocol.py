@@ -45,9 +45,9 @@ def test_entries_by_key_and_by_path(td: Any) -> None:
 
 def test_errors_for_missing_paths_name_what_is_there() -> None:
     for td in both():
-        assert "is no TensorDict but a ndarray" in str(missing_key(td, ("a", "b")))
+        assert "is not a TensorDict but a ndarray" in str(missing_key(td, ("a", "b")))
         assert "keys ['b']" in missing_key(td, ("n", "z")).args[0]
-    assert "is no TensorDict but a str" in str(missing_key(both()[0], ("s", "b")))
+    assert "is not a TensorDict but a str" in str(missing_key(both()[0], ("s", "b")))
 
 
 @each_case("make", [lambda td: td, lambda td: td.to_lazystack()], ids=["dense", "lazy"])

@@ -57,7 +57,7 @@ def _exponent(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> t
 
 @by_number(results=2)
 def exp(o: Operations, x: Vector) -> tuple[Vector, Vector]:
-    """x, cut where exp(x) is no normal number any more, and exp(x); x up to 80."""
+    """x, cut where exp(x) is not a normal number any more, and exp(x); x up to 80."""
     shift = ROUND[o.itemsize]
     x = o.at_least(x, _FLOOR[o.itemsize] * _LN2)
     t = o.fused(x, _LOG2E, shift)

@@ -96,7 +96,7 @@ class Source:
                 _fetch(self.o.builder, self.o.builder.gep(place, [LONG(line + _AHEAD)]))
 
     def load(self, start: ir.Value, part: Part | None = None) -> Number:
-        """Those from `start` on; where the mask is False, and beyond the end of a part, -inf."""
+        """The logits from `start` on; -inf where the mask is False and beyond the end of a part."""
         builder, kind = self.o.builder, self.o.kind
         x = _load(builder, self.data, start, ir.VectorType(self.data.type.pointee, self.lanes), part)
         if self.narrow:

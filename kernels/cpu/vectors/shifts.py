@@ -74,7 +74,7 @@ def parted(
 def _pointer(
     context: Context, builder: ir.IRBuilder, signature: Signature, arguments: tuple[ir.Value, ...], k: int
 ) -> ir.Value:
-    """Where the array that is argument k begins, from the place on that follows it."""
+    """A pointer into the array that is argument k, at the position that is argument k + 1."""
     data = context.make_array(signature.args[k])(context, builder, arguments[k]).data
     return builder.gep(data, [arguments[k + 1]])
 
@@ -102,7 +102,7 @@ def _copy(
         return builder.bitcast(place, broad.as_pointer())
 
     def each(values: ir.Value) -> list[tuple[ir.Value, ir.Value]]:
-        """What is stored, and where."""
+        """(vector, address) pairs to store, one for each target."""
         found = []
         for p, target in enumerate(targets):
             chosen = ir.Constant(ir.VectorType(WORD, lanes), list(range(p, lanes * parts, parts)))

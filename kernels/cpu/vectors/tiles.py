@@ -92,7 +92,7 @@ def _define(function: ir.Function, rows: int, vectors: int, kind: ir.VectorType)
 
 
 def _place_of(builder: ir.IRBuilder, row: ir.Value, i: ir.Value) -> ir.Value:
-    """Where row i begins, by the distance of rows or by a table."""
+    """The position of row i: from a table, or i times the distance of rows."""
     if row.type == _TABLE:
         return builder.load(builder.gep(row, [i]), align=8)
     return builder.mul(row, i)

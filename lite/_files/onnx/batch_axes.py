@@ -83,7 +83,7 @@ def to_rows(value: Any, lead: int, axis: int) -> Any:
 
 
 def from_rows(value: Any, lead: Sequence[int], axis: int) -> Any:
-    """What a graph gives, with its batch at `axis`, with the batch dimensions `lead` in front."""
+    """An output of a graph, whose batch is at `axis`, with the batch dimensions `lead` in front."""
     if axis:
         value = value.transpose((axis, *(i for i in range(value.ndim) if i != axis)))
     if len(lead) != 1:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lite._files.onnx.model import Operation, OperationGraph, reads_of
 from lite._files.onnx.reader import read_tensor
 
-# Weights that are no parameters to learn, by operator and input: statistics, tables, quantised numbers.
+# Weights that are not parameters to learn, by operator and input: statistics, tables, quantised numbers.
 _FIXED: dict[str, frozenset[int]] = {
     "BatchNormalization": frozenset({3, 4}),
     "RotaryEmbedding": frozenset({2, 3}),

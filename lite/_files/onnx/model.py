@@ -146,7 +146,7 @@ def read_model(model: Buffer, folder: Path | None = None) -> Model:
         folder: the folder of its file; external data is looked for there and nowhere else.
 
     Raises:
-        ValueError: it is no ONNX model, or has too many nodes, or graphs nested too deeply.
+        ValueError: it is not an ONNX model, or has too many nodes, or graphs nested too deeply.
     """
     reader = _Reader(model, folder)
     opsets: dict[str, int] = {}

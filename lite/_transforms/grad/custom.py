@@ -41,7 +41,7 @@ class custom_vjp:
             numbers.
 
     Raises:
-        TypeError: a call under a gradient before `defvjp`, or a result that is no array.
+        TypeError: a call under a gradient before `defvjp`, or a result that is not an array.
 
     Source:
         The interface of jax.custom_vjp.

@@ -185,7 +185,7 @@ def backward(x: TracedArray, gradient: Operand, retain_graph: bool, inputs: Any)
     if gradient is None:
         if x.size != 1:
             raise RuntimeError(
-                f"backward() needs a gradient, of the shape {x.shape}, as this array is no single number; "
+                f"backward() needs a gradient, of the shape {x.shape}, as this array is not a single number; "
                 "sum() or mean() make one."
             )
         gradient = one_like(x.value)

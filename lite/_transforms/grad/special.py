@@ -1,4 +1,4 @@
-"""Derivatives of the special functions of lite, which are no functions of NumPy."""
+"""Derivatives of the special functions of lite, which are not functions of NumPy."""
 
 from __future__ import annotations
 

@@ -135,7 +135,7 @@ def lifted(items: Any, level: int) -> Any:
 
 
 def outer_value(x: TracedArray) -> Any:
-    """What an array of an outer gradient is to an inner one: itself, or its value outside of `no_grad`.
+    """The constant that an inner gradient sees for an array of an outer one: the array, or its value.
 
     Raises:
         RuntimeError: it was left behind by a gradient that has ended.
@@ -375,7 +375,7 @@ def walk(ends: Iterable[tuple[Node, Any]], release: bool = True, since: int = 0)
         since: nodes with lower numbers are leaves.
 
     Returns:
-        The derivatives: keys are parameters, and nodes of leaves that are no parameters.
+        The derivatives: keys are parameters, and nodes of leaves that are not parameters.
 
     Raises:
         RuntimeError: a node was released before, or a rule gives a derivative of another shape.

@@ -34,17 +34,17 @@ def value_and_grad(
         A function with the arguments of `fn` that gives `(value, gradient)`, or `((value, aux), gradient)`.
         The gradient has the structure, shapes and dtypes of the argument; it is a tuple of such if `argnums`
         is one. For arrays that the loss does not depend on, integers and bools it is zeros; for objects that
-        are no arrays, None.
+        are not arrays, None.
 
     Raises:
         TypeError: in the call, an argument holds no floats, or complex numbers.
-        ValueError: the loss is no single number, does not depend on the arguments, or `argnums` is wrong.
+        ValueError: the loss is not a single number, does not depend on the arguments, or `argnums` is wrong.
         NotImplementedError: the derivative of a NumPy function is not known, which is named.
 
     Gradients of gradients are computed likewise: `grad(lambda x: (grad(f)(x) ** 2).sum())`. Where parameters
     take part (`lite.enable_grad`), gradients inside depend on them, too.
 
-    NaN in a gradient is no error. It often comes from a function at the end of its range (sqrt at 0), also
+    NaN in a gradient does not raise. It often comes from a function at the end of its range (sqrt at 0), also
     on the side that `np.where` drops: replace the argument there, too. Intermediate results stay in memory
     until the gradient is computed; `lite.checkpoint` trades memory for time.
 

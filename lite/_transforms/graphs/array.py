@@ -198,7 +198,7 @@ class GraphArray(NumberlessArray):
 
     @property
     def flags(self) -> Any:
-        """Those of an array whose memory is in order and its own."""
+        """The flags of a C-contiguous array that owns its memory."""
         return _FLAGS
 
     def copy(self, order: str = "C") -> GraphArray:

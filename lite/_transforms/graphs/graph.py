@@ -238,7 +238,7 @@ class Graph:
             if value.graph is not self:
                 self.fail(
                     "computes with an array of another trace, kept from an earlier call: what it writes to "
-                    "an object that is no argument is lost; return it, or make the object an argument"
+                    "an object that is not an argument is lost; return it, or make the object an argument"
                 )
             return value if dtype is None else self.cast(value, dtype)
         if isinstance(value, HostArray):
@@ -527,7 +527,7 @@ class Graph:
         return self.emit("Slice", inputs, shape, x.dtype)
 
     def part(self, x: GraphArray, axis: int, start: int, stop: int) -> GraphArray | None:
-        """What lies between two places where arrays of dynamic sizes were joined; None if none were."""
+        """The part between two positions at which arrays of dynamic sizes were joined; None elsewhere."""
         joints = self._joints.get(int(x.shape[axis]), {})
         if start not in joints or stop not in joints:
             return None

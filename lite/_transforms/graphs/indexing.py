@@ -302,7 +302,7 @@ _PADDED = frozenset(map(np.dtype, (np.float32, np.float64, np.int32, np.int64, n
 
 
 def _run(places: np.ndarray[Any, Any] | None, size: int) -> tuple[int, int] | None:
-    """How many places are before and after those that are written; None if they are not side by side."""
+    """The numbers of elements before and after the written ones; None if those are not contiguous."""
     if places is None:
         return 0, 0
     first, count = int(places[0]), len(places)
@@ -310,7 +310,7 @@ def _run(places: np.ndarray[Any, Any] | None, size: int) -> tuple[int, int] | No
 
 
 def _write_places(graph: Graph, x: GraphArray, items: list[Any], partial: list[int], new: GraphArray) -> None:
-    """What is given, at the places of a dynamic dimension that the index finds among their numbers."""
+    """Write `new` along dynamic dimensions: the graph indexes `arange(size)` to find the positions."""
     if len(partial) == 1:
         axis = partial[0]
         places = get_index(graph.range(x.shape[axis]), items[axis])
@@ -322,7 +322,7 @@ def _write_places(graph: Graph, x: GraphArray, items: list[Any], partial: list[i
 
 
 def _write_part(graph: Graph, x: GraphArray, items: list[Any], new: GraphArray) -> None:
-    """What is given, put in its place by numbers, where the index points; elsewhere what was there."""
+    """Write `new` at an index of numbers and slices: by padding or concatenation, else by a mask."""
     dynamic = [graph.size(size) is not None for size in x.shape]
     for axis, (item, size) in enumerate(zip(items, x.shape, strict=True)):
         if not isinstance(item, slice) and not -size <= item < size:

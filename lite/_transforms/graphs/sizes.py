@@ -40,7 +40,7 @@ _OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": opera
 
 
 class _Comparisons(threading.local):
-    """What the function that this thread traces asks of dynamic sizes.
+    """Comparisons of dynamic sizes by the function that this thread traces.
 
     Attributes:
         found: each comparison, and whether the function's own code makes it; None if none are recorded.
@@ -83,7 +83,7 @@ def _noted(size: Size, name: str, other: Any, answer: Any) -> Any:
 
 
 def asked_of(primes: Collection[int]) -> frozenset[Comparison]:
-    """What was asked of dynamic sizes, by their primes.
+    """The comparisons of dynamic sizes that were made, by their primes.
 
     A size such as 2 * n + 1 is not found again in a call: what is asked of it fits no call then. Whether it
     is 0, which rules ask of nearly every size, is taken for answered.

@@ -174,7 +174,7 @@ def _is_alike(graph: Graph, other: Graph) -> bool:
 
 
 def _answers(graph: Graph) -> list[Any]:
-    """What the function asked, and the answers; sizes are other ones in each trace."""
+    """The comparisons of sizes and their answers, without the sizes, which differ from trace to trace."""
     return [(one.operator, type(one.other) is Size or one.other, one.answer) for one in graph.asked]
 
 
@@ -185,7 +185,7 @@ def _sizes_of(graph: Graph, kind: type[int]) -> set[int]:
 
 @contextmanager
 def _noted(graph: Graph) -> Iterator[None]:
-    """What a function asks of dynamic sizes is noted, for the graph to have it.
+    """A context that records the comparisons of dynamic sizes that a function makes, for the graph.
 
     Raises:
         NotImplementedError: it goes on after it asked for what no graph has.
@@ -250,7 +250,7 @@ def _refuse_other_answers(graph: Graph) -> None:
 
 
 def _apart(numbers: Iterator[int]) -> Iterator[int]:
-    """Those that leave room for sums and differences of the ones before."""
+    """The numbers that are more than 2 * MOVED apart, so that sums and differences of them differ, too."""
     last = 0
     for n in numbers:
         if n > last + 2 * MOVED:

@@ -106,7 +106,7 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
 def _beyond_integers(
     graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], loop: list[np.dtype[Any]]
 ) -> GraphArray | None:
-    """The result where a number of Python is no integer of its dtype; None if all fit.
+    """The result where a number of Python is not an integer of its dtype; None if all fit.
 
     Comparisons with it are the same for all integers of the dtype; for other ufuncs NumPy raises.
     """

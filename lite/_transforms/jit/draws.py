@@ -211,7 +211,7 @@ def traced_generator_class() -> Any:
     def refused(name: str) -> Callable[..., Any]:
         def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
             self._graph.fail(
-                f"draws by {name}, which is no input of a graph: draw before the step, and pass it"
+                f"draws by {name}, which is not an input of a graph: draw before the step, and pass it"
             )
 
         return draw

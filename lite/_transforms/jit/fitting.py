@@ -114,7 +114,7 @@ def in_form(
 
 
 def _absent(structure: Structure) -> Any:
-    """What has a structure, and no numbers."""
+    """An object of a structure whose leaves are `ABSENT`."""
     if structure[0] != "td":
         return ABSENT
     _, _, dims, sizes, names, device, locked, keys, *forms = structure
@@ -181,7 +181,7 @@ def difference(value: Structure, wanted: Structure, passed: frozenset[Place], se
 
 
 def _head(value: Structure, wanted: Structure, of: str = "") -> str:
-    """What two TensorDicts of the same keys differ in, where that is no entry."""
+    """The attribute in which two TensorDicts of the same keys differ, for errors."""
     titles = {
         2: "number of batch dimensions",
         4: "names of dimensions",

@@ -557,7 +557,7 @@ class JitFunction:
 
 
 class _Plan(NamedTuple):
-    """What a call does without a search, if its arguments are like those of the last one."""
+    """The graph of the last call, for a call whose arguments have the same form: it needs no search."""
 
     settings: tuple[Any, ...]
     names: tuple[str, ...]

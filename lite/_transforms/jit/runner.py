@@ -103,7 +103,7 @@ class Runner:
         return self.other_answer(leaves) is None
 
     def other_answer(self, leaves: Sequence[Any]) -> tuple[Comparison, int | None] | None:
-        """What has another answer for some arguments, and the size there; None if nothing has."""
+        """The first comparison that the arguments answer otherwise than the trace, and its size, or None."""
 
         def size_of(number: float) -> int | None:
             return measured(int(number), self.program.primes, lambda label: self._size(label, leaves))

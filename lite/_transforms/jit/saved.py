@@ -293,7 +293,7 @@ def load_step(
         path: path of the graph.
         providers: onnxruntime's execution providers; the CPU's by default.
         threads: threads inside one operator; by default as many as `lite.jit` gave it.
-        generator: a seed or numpy.random.Generator for draws from a generator that was no argument.
+        generator: a seed or numpy.random.Generator for draws from a generator that was not an argument.
 
     Raises:
         FileNotFoundError: there is no such file, or no contract beside it, or no state.
@@ -316,7 +316,7 @@ def load_step(
     content = file.read_bytes()
     beside = file.with_name(file.name + ".json")
     if beside.stat().st_size > _MOST:
-        raise ValueError(f"{beside} is no contract of a step: it has more than {_MOST} bytes.")
+        raise ValueError(f"{beside} is not a contract of a step: it has more than {_MOST} bytes.")
     try:
         contract = _contract_of(content, beside)
         if "format" in contract:
@@ -335,7 +335,7 @@ def load_step(
         plan = contract["state"] if contract["version"] == _WITH_STATE else None
         digest = contract["digest"]
     except (*_DAMAGE, RecursionError) as error:
-        raise ValueError(f"{beside} is no contract of a step: {error!r}.") from None
+        raise ValueError(f"{beside} is not a contract of a step: {error!r}.") from None
     if digest != hashlib.sha256(content).hexdigest():
         raise ValueError(f"{beside} is the contract of another graph than {file}.")
     held, count = None, sum(leaf_count(structure) for *_, structure in arguments)
@@ -345,15 +345,15 @@ def load_step(
         try:
             held = Loaded(plan, state)
         except _DAMAGE as error:
-            raise ValueError(f"{beside} is no contract of a step with this state: {error!r}.") from None
+            raise ValueError(f"{beside} is not a contract of a step with this state: {error!r}.") from None
         count += len(held.names)
     if len(program.arguments) != count or (held is not None and program.structure[2:] != (held.given,)):
-        raise ValueError(f"{beside} is no contract of a step: it has other numbers of arguments.")
+        raise ValueError(f"{beside} is not a contract of a step: it has other numbers of arguments.")
     first = 0 if held is None else held.donated
     try:
         runner = Runner(program, pairs, places, options, (content, *layout), first)
     except (LookupError, OverflowError) as error:  # a name or a place that the graph does not have
-        raise ValueError(f"{beside} is no contract of the step {file}: {error!r}.") from None
+        raise ValueError(f"{beside} is not a contract of the step {file}: {error!r}.") from None
     step = Step(runner, arguments, name, added, held)
     again = {"providers": providers, "threads": threads, "generator": generator}
     step._opened = functools.partial(load_step, file.absolute(), **again)

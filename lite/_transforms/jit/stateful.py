@@ -145,7 +145,7 @@ class Parameters:
     Args:
         holders: the parameters.
         clears: whether the function seems to clear gradients before it computes others. Then those from
-            before the call are no inputs; a trace that reads one is repeated.
+            before the call are not inputs; a trace that reads one is repeated.
         aliases: of parameters whose memory other arrays have, too, by identity: what puts arrays there. These
             parameters are written in place, so that the memory stays one.
     """
@@ -244,7 +244,7 @@ class Parameters:
 
 
 class Buffers:
-    """Arrays of modules that are no parameters, among them targets.
+    """Arrays of modules that are not parameters, among them targets.
 
     They are written in place, as modules that the function does not name may share them.
 
@@ -360,7 +360,7 @@ class Held:
         return self._ends[0][-1]
 
     def arguments(self, modes: tuple[bool, ...], number: Callable[[Argument], Argument]) -> list[Argument]:
-        """What the function gets before its own arguments. Those that are as in the last call are the same.
+        """The arguments of the state, in front of the function's own; the last call's objects if unchanged.
 
         Args:
             modes: whether the caller is under `enable_grad`, and whether gradients are left for it.

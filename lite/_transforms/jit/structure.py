@@ -12,7 +12,7 @@ A structure is nested tuples. The first item of each says what it is:
     ("data", type, names, ...)  a dataclass
     ("td", ...)           a TensorDict, or a tensorclass around it; see `_Node`
     ("stack", ...)        a lazy stack
-    ("object", x)         an entry that is no array
+    ("object", x)         an entry that is not an array
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Held:
 
 
 class _Node(NamedTuple):
-    """What a structure holds of a TensorDict, before the structures of its entries.
+    """The head of a TensorDict's structure; the structures of its entries follow it.
 
     Attributes:
         tag: "td".
-        wrapper: the tensorclass around it; None for none.
+        wrapper: the tensorclass around it, or None.
         dims: the number of batch dimensions.
         sizes: the batch size where no array tells it; else None.
         names: names of the dimensions.

@@ -64,7 +64,7 @@ class Program:
 
     Attributes:
         traced: its graph.
-        arguments: for each leaf of the arguments its input, None for what is no input.
+        arguments: for each leaf of the arguments its input, None for what is not an input.
         argument_shapes: the shape of each of these leaves, a name in place of a dynamic size.
         captured: the other arrays that are read, by input.
         draws: the random numbers, by input.
@@ -104,7 +104,7 @@ class Program:
 
 
 def measured(number: int, primes: Mapping[int, str], size: Callable[[str], int]) -> int | None:
-    """A size that primes stand for, from the sizes of a call; None if it is no product of them."""
+    """A size that primes stand for, from the sizes of a call; None if it is not a product of them."""
     rest, out = number, 1
     for prime, label in primes.items():
         while rest and rest % prime == 0:
@@ -216,7 +216,7 @@ class JitGraph(Graph):
         self.fail(f"reads {what}: pass what it gives as an argument")
 
     def generator(self, rng: Any) -> Any:
-        """The stand-in for a generator that is no argument."""
+        """The stand-in for a generator that is not an argument."""
         kind = traced_generator_class()
         if isinstance(rng, kind):
             return rng
@@ -408,7 +408,7 @@ def _draws(first: JitGraph, second: JitGraph) -> dict[str, Draw]:
     primes = {n: name for name, n in first.dimensions.items()}
 
     def sizes(shape: Shape) -> tuple[Any, ...]:
-        """What the sizes of the first trace are in the second one."""
+        """The sizes of the second trace that stand for those of the first one."""
         of = second.dimensions.__getitem__
         return tuple(measured(int(n), primes, of) if type(n) is Size else int(n) for n in shape)
 
@@ -423,7 +423,7 @@ def _draws(first: JitGraph, second: JitGraph) -> dict[str, Draw]:
 
 
 def _items(value: Any) -> list[Any]:
-    """What a list, a dict or a dataclass among the arguments holds."""
+    """The items of a list; the keys and values of a dict or a dataclass."""
     if type(value) is list:
         return list(value)
     return list(chain(*(value if type(value) is dict else vars(value)).items()))
@@ -460,7 +460,7 @@ def _entries(
 
 
 def added_entries(program: Program, structure: Structure) -> list[tuple[int, str, Structure, list[str]]]:
-    """Those of `Program.entries` that the function sets where its arguments have none."""
+    """The items of `Program.entries` that the function adds to its arguments."""
     before = list(containers_of(structure))
     return [
         (i, key, form, names)
@@ -512,7 +512,7 @@ def is_same_with_added_entries(
 
 
 def _beside_the_graph(program: Program) -> Any:
-    """What a call does before and after the graph, to be compared."""
+    """A value that is equal for two traces if their calls do the same outside of the graph."""
     holders = [id(one.holder) for one in program.captured.values()]
     draws = []
     for name, draw in program.draws.items():

@@ -1,4 +1,4 @@
-"""Rules of functions of single numbers that are no ufuncs, of dtypes and memory, and of counts."""
+"""Rules of functions of single numbers that are not ufuncs, of dtypes and memory, and of counts."""
 
 from __future__ import annotations
 

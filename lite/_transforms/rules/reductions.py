@@ -337,7 +337,7 @@ _REDUCTIONS: dict[Function, tuple[str, np.ufunc, int | None]] = {
     **dict.fromkeys((np.max, np.amax), ("ReduceMax", np.maximum, None)),
     **dict.fromkeys((np.min, np.amin), ("ReduceMin", np.minimum, None)),
     np.all: ("ReduceMin", np.logical_and, True),
-    np.any: ("ReduceSum", np.logical_or, False),  # ReduceMax of nothing is no False
+    np.any: ("ReduceSum", np.logical_or, False),  # ReduceMax of no elements is not False
 }
 
 

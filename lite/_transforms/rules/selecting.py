@@ -121,7 +121,7 @@ def _integers(graph: Graph, indices: ArrayLike) -> GraphArray:
     """Indices as int64."""
     found = graph.operand(indices)
     if found.dtype.kind not in "iu":
-        raise NoRule("indices that are no integers")
+        raise NoRule("indices that are not integers")
     return graph.cast(found, INT64)
 
 

@@ -105,11 +105,11 @@ class BatchedArray(NumberlessArray):
         return BatchedArray(value.detach(), self.level) if isinstance(value, HostArray) else self
 
     def look_up(self, table: Array) -> Any:
-        """`table[self]`, where the table is no mapped array."""
+        """`table[self]`, where the table is not a mapped array."""
         return rules.get_index(table, self)
 
     def pick(self, table: Array, index: Any) -> Any:
-        """`table[index]`, where the table is no mapped array."""
+        """`table[index]`, where the table is not a mapped array."""
         return rules.get_index(table, index)
 
     def index_batch(self, td: Any, index: Any) -> Any:

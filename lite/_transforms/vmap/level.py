@@ -55,14 +55,14 @@ class Level:
         return items if isinstance(values, list) else tuple(items)
 
     def align(self, x: Any, ndim: int) -> Any:
-        """What an array holds, so that it broadcasts with others of up to `ndim` dimensions.
+        """The value of a mapped array, so that it broadcasts with others of up to `ndim` dimensions.
 
         The mapped dimension stays first, so new dimensions come after it.
         """
         return aligned(x, self.number, ndim)
 
     def full(self, x: Any) -> Any:
-        """What an array holds, with the mapped dimension; one that is not mapped is repeated."""
+        """The value of an array with the mapped dimension; an array that is not mapped is repeated."""
         if type(x) is BatchedArray and x.level == self.number:
             return x.value
         if not hasattr(x, "shape"):

@@ -125,7 +125,7 @@ def _draw_different(name: str) -> Callable[..., Any]:
 
 
 def _draw_each(name: str) -> Callable[..., Any]:
-    """A method whose arguments are no parameters that broadcast: one call for each element."""
+    """A method whose arguments are not parameters that broadcast: one call for each element."""
 
     def draw(self: Any, *args: Any, **kwargs: Any) -> Any:
         level = self.level

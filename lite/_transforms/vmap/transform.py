@@ -140,7 +140,7 @@ def _mapped_dims(name: str, in_dims: Any, args: Any, flat: list[Any]) -> tuple[l
         shape = _shape(item)
         if shape is None:
             raise ValueError(
-                f"{call}: in_dims maps over a {type(item).__name__}, which is no array; give it None."
+                f"{call}: in_dims maps over a {type(item).__name__}, which is not an array; give it None."
             )
         if not -len(shape) <= dim < len(shape):
             allowed = f"needs one from {-len(shape)} to {len(shape) - 1}" if shape else "has no dimension"

@@ -46,14 +46,14 @@ class Folder:
         run: options and files (with their "sha256") that the results of the run depend on.
 
     Raises:
-        NotADirectoryError: `path` exists and is no folder.
+        NotADirectoryError: `path` exists and is not a folder.
     """
 
     def __init__(self, path: str, run: Mapping[str, Any]) -> None:
         self.path, self.run = Path(path), run
         self._lock: WriterLock | None = None
         if self.path.exists() and not self.path.is_dir():
-            raise NotADirectoryError(f"--output {path} is no folder")
+            raise NotADirectoryError(f"--output {path} is not a folder")
 
     def close(self) -> None:
         """Unlock the folder."""

@@ -58,7 +58,8 @@ class Adapters(AllWeights):
         """As `AllWeights.policy`.
 
         Raises:
-            FileNotFoundError, ValueError: `--adapter` is no file of adapters, or its layers or rank differ.
+            FileNotFoundError: the file of `--adapter` does not exist.
+            ValueError: it is not a file of adapters, or its layers or rank differ.
         """
         args = self._args
         adapters = {"alpha": args.alpha, "targets": args.targets, "rng": args.seed}

@@ -57,7 +57,7 @@ def reward_of(name: str) -> Reward:
 
     Raises:
         ImportError: there is no such module, or it has no such function.
-        TypeError: it is no function.
+        TypeError: it is not a function.
     """
     if name in BUILT_IN:
         return BUILT_IN[name]

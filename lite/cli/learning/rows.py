@@ -17,7 +17,7 @@ from lite.models.batches.rows import is_messages, split_messages
 from lite.models.text.tokenizer import common_start
 
 Row = Mapping[str, Any]
-_RAW_CHAT = "--raw takes prompts as they are, and 'messages' are no text"
+_RAW_CHAT = "--raw takes prompts as they are, and 'messages' are not text"
 
 
 def read_rows(name: str, args: argparse.Namespace) -> list[Row]:

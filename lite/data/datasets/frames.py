@@ -38,7 +38,7 @@ def image(content: object, where: str) -> Frame:
                 raise ValueError(f"{found.width} x {found.height} pixels, at most {_MOST} are read")
             return np.asarray(found).reshape(found.height, found.width, _COLOURS[found.mode])
     except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:
-        raise ValueError(f"{where} is no image of 8 bits: {error}.") from error
+        raise ValueError(f"{where} is not an image of 8 bits: {error}.") from error
 
 
 def video(path: str) -> Generator[Frame]:

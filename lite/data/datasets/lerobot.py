@@ -66,7 +66,7 @@ def lerobot_to_memmap(
         FileNotFoundError: `meta/info.json`, all Parquet files or a video are missing.
         FileExistsError, ImportError: there is something at `folder`; pyarrow, Pillow or ffmpeg is missing.
         ValueError: another version, columns, sizes or values that differ or are missing, frames out of order,
-            a file that is damaged, a link, or claims to hold more than it can; names that are no images, a
+            a file that is damaged, a link, or claims to hold more than it can; names that are not images, a
             video that has other frames than its episodes.
 
     Source:
@@ -347,7 +347,7 @@ def _parquet_files(data: str) -> Iterator[str]:
         if os.path.islink(path):
             raise ValueError(f"refusing to follow the link {path}; copy the files it leads to.")
         if not os.path.isfile(path):  # a pipe would never end
-            raise ValueError(f"{path} is no regular file.")
+            raise ValueError(f"{path} is not a regular file.")
     if not paths:
         raise FileNotFoundError(f"there is no Parquet file in {data}.")
     yield from sorted(paths)

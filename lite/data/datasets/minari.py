@@ -165,7 +165,7 @@ class _Episodes:
         for name, key in _SIGNALS.items():
             ((path, data), *more) = found[name]
             if path or more:
-                raise ValueError(f"{name} of {where} is no array of numbers.")
+                raise ValueError(f"{name} of {where} is not an array of numbers.")
             steps = int(numeric(data, where).shape[0]) if steps < 0 else steps
             if numeric(data, where).shape not in ((steps,), (steps, 1)):
                 raise ValueError(f"{data.name} of {where} has the shape {data.shape}, not ({steps},).")

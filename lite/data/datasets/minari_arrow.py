@@ -84,7 +84,7 @@ class ArrowFiles:
     def numeric(self, data: Any, where: str) -> Any:
         """`data`, if it is plain numbers."""
         if data.dtype.kind not in "biuf":
-            raise ValueError(f"{data.name} of {where} is no array of numbers.")
+            raise ValueError(f"{data.name} of {where} is not an array of numbers.")
         return data
 
     def _leaves(

@@ -65,7 +65,7 @@ class Hdf5File:
         """`data`, if it is plain numbers in this file, in pieces of a reasonable size."""
         if not isinstance(data, self._h5py.Dataset) or data.dtype.kind not in "biuf" or not data.shape:
             raise ValueError(
-                f"{data.name} of {where} is no array of numbers, got {getattr(data, 'dtype', data)}."
+                f"{data.name} of {where} is not an array of numbers, got {getattr(data, 'dtype', data)}."
             )
         if data.is_virtual or data.external:
             raise ValueError(f"refusing to follow {data.name} of {where} to other files.")

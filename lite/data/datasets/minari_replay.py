@@ -35,7 +35,7 @@ class MinariExperienceReplay(TensorDictReplayBuffer):
         **options: sampler, prefetch, transform and others, as of `TensorDictReplayBuffer`.
 
     Raises:
-        ValueError: `dataset_id` is no name below `root`.
+        ValueError: `dataset_id` is not a name below `root`.
         FileNotFoundError: the data set is not on this machine, and is not to be downloaded.
         ImportError: it is to be downloaded, and Minari is missing.
         FileExistsError, ValueError: as of `minari_to_memmap`.
@@ -66,7 +66,7 @@ class MinariExperienceReplay(TensorDictReplayBuffer):
         if load_from_local_minari or not folder.exists():
             source = _source(dataset_id, download and not load_from_local_minari)
             folder.parent.mkdir(parents=True, exist_ok=True)
-            # Windows removes no mapped file: what is left there then is no error.
+            # Windows removes no mapped file: what is left there then is not an error.
             with tempfile.TemporaryDirectory(
                 prefix=f".{folder.name}.", dir=folder.parent, ignore_cleanup_errors=True
             ) as stage:

@@ -141,7 +141,7 @@ class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
 
     @property
     def online_buffer(self) -> ReplayBuffer:
-        """What was added."""
+        """The buffer of the rows that were added."""
         return self[1]
 
     def __len__(self) -> int:

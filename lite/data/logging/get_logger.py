@@ -52,7 +52,7 @@ def get_logger(
     """A logger by its name.
 
     Args:
-        logger_type: "csv", "tensorboard", "wandb" or "mlflow"; "" and None are no logger.
+        logger_type: "csv", "tensorboard", "wandb" or "mlflow"; "" and None for no logger.
         logger_name: the folder of all experiments.
         experiment_name: the name of the experiment.
         state_dict: state of the logger of a run that goes on: its names and counters are taken instead.

@@ -95,7 +95,7 @@ class LazyMemmapStorage(LazyTensorStorage):
     Raises:
         ValueError: a damaged folder, or one of another `max_size`, `ndim` or `compress_next`.
         RuntimeError: when it is written to: a table is there and must not be, or another process writes.
-        TypeError: when it is written to: an entry that is no array of numbers.
+        TypeError: when it is written to: an entry that is not an array of numbers.
         OSError: when it is written to: the disk is full, or the folder was deleted; nothing has changed.
 
     Source:

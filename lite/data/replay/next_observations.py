@@ -62,7 +62,7 @@ class NextObservations:
         """The rows of a table that keeps rows like `data`.
 
         Raises:
-            TypeError: `data` is no TensorDict.
+            TypeError: `data` is not a TensorDict.
             KeyError: nothing in `"next"` is also at the root.
         """
         node = getattr(data, "_tensordict", data)

@@ -23,7 +23,7 @@ def prefill_replay_buffer(
         `rb`.
 
     Raises:
-        TypeError: `dataset` is no buffer; `minari_to_memmap` makes a folder that one opens.
+        TypeError: `dataset` is not a buffer; `minari_to_memmap` makes a folder that one opens.
 
     Source:
         torchrl.data.prefill_replay_buffer.

@@ -711,7 +711,7 @@ class ReplayBuffer:
             checksums: write a checksum of each array of the storage, for `loads(verify=True)`.
 
         Raises:
-            NotImplementedError: a `ListStorage`, or elements that are no TensorDicts.
+            NotImplementedError: a `ListStorage`, or elements that are not TensorDicts.
             ValueError: `checksums` of a storage that is written in place.
             RuntimeError: a storage of arrays has no data yet.
         """

@@ -56,7 +56,7 @@ _open_locks: weakref.WeakSet[WriterLock] = weakref.WeakSet()
 
 
 class WriterLock:
-    """That one process alone writes; the system lifts it if that process dies.
+    """A lock, so that one process alone writes; the system releases it if that process dies.
 
     Attributes:
         file_name: name of the file that is locked, in the folder.

@@ -44,7 +44,7 @@ class StorageView(Protocol):
 
     @property
     def _changes(self) -> int:
-        """How many times rows were written that were not added where the ring stands."""
+        """The number of writes to other rows than those after the cursor."""
 
     @property
     def _position(self) -> Any:

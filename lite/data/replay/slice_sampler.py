@@ -50,7 +50,7 @@ class SliceSampler(Sampler):
 
     Raises:
         RuntimeError: both of `end_key` and `end_keys`.
-        TypeError: not exactly one of `num_slices` and `slice_len`, or it is no integer.
+        TypeError: not exactly one of `num_slices` and `slice_len`, or it is not an integer.
         ValueError: a number that is not positive; a negative `span`; `pad_output` with `strict_length`.
 
     Source:
@@ -133,7 +133,7 @@ class SliceSampler(Sampler):
             first = first + (self._generator().random(first.size) * (lengths - taken + 1)).astype(np.int64)
             return self._batch(storage, trajectories, first, taken, lane, length)
         before, after = np.minimum(before, taken - 1), np.minimum(after, taken - 1)
-        if self._fills_front:  # steps that were overwritten are no copies of the oldest that is there
+        if self._fills_front:  # steps that were overwritten are not copies of the oldest that is there
             before = np.where((first == trajectories.oldest) & (first > 0), 0, before)
         places = before + lengths - taken + after + 1
         start = (self._generator().random(first.size) * places).astype(np.int64) - before

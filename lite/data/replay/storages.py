@@ -397,7 +397,7 @@ class LazyStackStorage(ListStorage):
         """Write the rows into the folder `path`, as one file; there may be none.
 
         Raises:
-            NotImplementedError: an element is no TensorDict.
+            NotImplementedError: an element is not a TensorDict.
         """
         if not all(is_container(item) for item in self._storage):
             super().dumps(path)

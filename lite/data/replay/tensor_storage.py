@@ -270,7 +270,7 @@ class TensorStorage(Storage):
             self._before_anywhere(where)
             write(rows)
             objects = [pair for pair in columns.pairs(rows, True) if pair[0].dtype == object]
-            for array, value in objects:  # rows are no views of them
+            for array, value in objects:  # rows are not views of them
                 array[:filled] = value
             self._commit(*self._position.now())
         except BaseException:

@@ -82,7 +82,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
             update_priority: whether the entry `priority_key`, if there is one, gives their priorities.
 
         Raises:
-            ValueError: it is no TensorDict.
+            ValueError: it is not a TensorDict.
         """
         if not isinstance(tensordicts, TensorDictBase):
             raise ValueError(
@@ -126,10 +126,10 @@ class TensorDictReplayBuffer(ReplayBuffer):
         self._set_priorities(index, priority)
 
     def _draw(self, size: int) -> tuple[Any, dict[Any, Any]]:
-        """What `sample` gives: the batch has `"index"`, too, and what the sampler tells.
+        """The result of `sample`: the batch with `"index"` and the sampler's information as entries.
 
         Raises:
-            RuntimeError: a transform has changed the batch size, or the batch is no TensorDict.
+            RuntimeError: a transform has changed the batch size, or the batch is not a TensorDict.
         """
         data: Any
         data, info = super()._draw(size)
@@ -162,7 +162,7 @@ class TensorDictReplayBuffer(ReplayBuffer):
 
 
 def _of_each(value: Any, batch: tuple[int, ...]) -> Any:
-    """What a sampler tells of rows as an entry of their steps."""
+    """A sampler's value for each row as an entry of the batch: repeated for the steps of a row."""
     missing = len(batch) - value.ndim
     return (
         np.broadcast_to(value.reshape(value.shape + (1,) * missing), batch).copy() if missing > 0 else value

@@ -94,7 +94,7 @@ def as_table(data: Any, dims: int) -> tuple[TensorDict, Tree]:
     """The rows as a TensorDict, whose batch size is that of the leaves in `dims` dimensions, and their tree.
 
     Raises:
-        TypeError: a leaf is no array, number or container, or a key no string or integer.
+        TypeError: a leaf is not an array, number or container, or a key is not a string or integer.
         RuntimeError: leaves have different sizes.
         KeyError: two keys are written alike.
     """
@@ -152,7 +152,7 @@ def load_leaves(folder: Path, leaves: Any) -> TensorDict:
     """The arrays that `leaves_of` is about, mapped, as a table of rows.
 
     Raises:
-        ValueError: names that leave the folder, or files that are missing, too short, or no arrays of rows.
+        ValueError: names that leave the folder, or files that are missing, too short, or not arrays of rows.
     """
     table = TensorDict()
     if not isinstance(leaves, dict) or not leaves:

@@ -76,7 +76,7 @@ class DensifyReward(TensorDictModuleBase):
         Raises:
             KeyError: done or the reward is missing.
             RuntimeError: rewards and done differ in shape, or the TensorDict is locked.
-            TypeError: an entry is no array or of another type, or the input is no TensorDict.
+            TypeError: an entry is not an array or of another type, or the input is not a TensorDict.
             ValueError: there is no such dimension, or discount is out of range.
         """
         require_tensordict(tensordict, _NAME)

@@ -54,7 +54,7 @@ class MultiStepTransform(Module):
         shift_done: shift `done_keys` too. All arguments are attributes, which may be changed at any time.
 
     Raises:
-        ValueError: gamma out of range, n_steps no integer or out of range.
+        ValueError: gamma is out of range; n_steps is not an integer, or out of range.
 
     Source:
         `MultiStepTransform` of TorchRL, https://github.com/pytorch/rl.
@@ -145,7 +145,7 @@ class MultiStepTransform(Module):
         Raises:
             KeyError: done or a reward is missing, or the keys are not those of the frames before.
             RuntimeError: shapes do not fit, or not those of the frames before.
-            TypeError: done or the mask is not boolean, a reward is no array, or the input no TensorDict.
+            TypeError: done or the mask is not boolean, a reward not an array, or the input not a TensorDict.
 
         After an error the withheld frames are what they were.
         """

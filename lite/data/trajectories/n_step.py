@@ -152,7 +152,7 @@ class MultiStep(Module):
         shift_done: shift `done_keys` too. All arguments are attributes, which may be changed at any time.
 
     Raises:
-        ValueError, TypeError: gamma or n_steps out of range; n_steps is no integer.
+        ValueError, TypeError: gamma or n_steps out of range; n_steps is not an integer.
 
     Source:
         Sutton (1988), Learning to predict by the methods of temporal differences.
@@ -204,7 +204,7 @@ class MultiStep(Module):
             ValueError: there is no batch dimension.
             KeyError: done, or a reward, is missing.
             RuntimeError: shapes do not fit.
-            TypeError: done or the mask is not boolean, a reward is no array, or the input no TensorDict.
+            TypeError: done or the mask is not boolean, a reward not an array, or the input not a TensorDict.
         """
         return n_step(tensordict, "MultiStep", self)
 

@@ -45,7 +45,7 @@ def split_trajectories(
 
     Raises:
         KeyError: neither ids nor done are there.
-        TypeError: ids that are no integers, a done of other types, an input that is no TensorDict.
+        TypeError: ids that are not integers, a done of other types, an input that is not a TensorDict.
         RuntimeError: ids or done of another shape; `as_nested` where there is no step.
         ValueError: there is no batch dimension.
 

@@ -69,7 +69,7 @@ class TokenTransitions(TensorDictModuleBase):
         Raises:
             KeyError: an input is missing.
             ValueError: the rewards are not one number per response, or lengths do not fit.
-            TypeError: tokens that are no integers.
+            TypeError: tokens that are not integers.
         """
         tokens_key, prompt_key, log_probs_key, mask_key, reward_key = self.in_keys
         batch_size = tensordict.batch_size

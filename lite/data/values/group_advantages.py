@@ -34,7 +34,7 @@ _RETURNS: dict[str, Any] = {"sum": np.sum, "max": np.max, "mean": np.mean}
 def group_advantages(
     reward: NDArray[Any], groups: NDArray[Any] | None = None, *, divide: bool = True
 ) -> NDArray[Any]:
-    """How much better than its group each reward is: less the group's mean, over its standard deviation.
+    """Rewards normalised within their group: minus the group's mean, divided by its standard deviation.
 
     Groups may be of different sizes. In a group of one, and in one whose rewards are all equal, all
     advantages are 0. A reward that is NaN or infinite counts for no mean or deviation, and its advantage is
@@ -118,7 +118,7 @@ class GroupAdvantage(TensorDictModuleBase):
         Raises:
             KeyError: rewards or groups are missing.
             RuntimeError: they have other shapes, or there is no batch dimension.
-            TypeError: the rewards are no array, the input is no TensorDict.
+            TypeError: the rewards are not an array, the input is not a TensorDict.
         """
         name = self.__name__
         require_tensordict(tensordict, name)
@@ -159,7 +159,7 @@ class MCAdvantage(Module):
         verbose, divide: log groups to the logger "lite"; divide by their deviation, see `group_advantages`.
 
     Raises:
-        TypeError, ValueError: grpo_size is no integer; sizes, trajectory_return or bounds out of range.
+        TypeError, ValueError: grpo_size is not an integer; sizes, trajectory_return or bounds out of range.
 
     Source:
         torchrl's `MCAdvantage`.
@@ -256,7 +256,8 @@ class MCAdvantage(Module):
         Raises:
             KeyError: an entry is missing.
             RuntimeError: the last episode of a row is not done. Then none of the rows is taken.
-            TypeError: done or the rewards are no array, the input no TensorDict, a group no string or number.
+            TypeError: done or the rewards are not arrays, the input is not a TensorDict, or a group is not a
+                string or number.
             ValueError: there is no batch dimension.
         """
         require_time(tensordict, "MCAdvantage")

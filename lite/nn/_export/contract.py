@@ -142,7 +142,7 @@ def read_contract(graph: str | Path, metadata: Mapping[str, str] | None = None) 
         metadata: the metadata of the graph; if they identify a contract, the file must be that one.
 
     Raises:
-        ValueError: the file is too large, is no valid contract, or is the contract of another graph.
+        ValueError: the file is too large, is not a valid contract, or is the contract of another graph.
     """
     path = contract_path(graph)
     try:

@@ -30,7 +30,7 @@ class Example:
         inputs: name, key, example array and dynamic axes of each.
         call: a function of a module and arrays that gives the outputs by key.
         batch: the name of the dynamic size that is the batch.
-        rewritten: entries that are no states where inputs and outputs both have them.
+        rewritten: entries that are not states where inputs and outputs both have them.
     """
 
     inputs: list[ExampleInput]
@@ -189,7 +189,7 @@ def _state(key: NestedKey, state: Any, example: Any) -> Any:
 
 
 def _rewritten(module: Any, states: Iterable[NestedKey]) -> frozenset[NestedKey]:
-    """Entries that such modules write, but for their next states: they are no states themselves."""
+    """Entries that such modules write, but for their next states: they are not states themselves."""
     following = {("next", *to_path(key)) for key in states}
     parts = [part for part in module.modules() if hasattr(part, "graph_states")]
     return frozenset(key for part in parts for key in part.out_keys if key not in following)

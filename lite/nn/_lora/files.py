@@ -81,7 +81,7 @@ def read(path: Path, argument: str) -> dict[str, LowRank]:
         arrays = read_safetensors(str(file))[0]
         return _paired(arrays, _config(folder / CONFIG))
     except ValueError as error:
-        raise ValueError(f"{argument}: {str(file)!r} is no adapter that can be read: {error}") from None
+        raise ValueError(f"{argument}: {str(file)!r} is not an adapter that can be read: {error}") from None
 
 
 def _matrices_of(arrays: Mapping[str, NDArray[Any]]) -> list[tuple[str, NDArray[Any]]]:
@@ -126,7 +126,7 @@ def _paired(arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> di
     for key, array in arrays.items():
         match = _KEY.fullmatch(key)
         if match is None:
-            raise ValueError(f"{key!r} is no matrix of a low-rank adapter")
+            raise ValueError(f"{key!r} is not a matrix of a low-rank adapter")
         own = found.setdefault(match["name"], {})
         if match["matrix"] in own:
             raise ValueError(f"{match['name']!r} has two matrices {match['matrix']}")
@@ -160,7 +160,7 @@ def _scale(name: str, rank: int, config: Mapping[str, Any]) -> float:
 
 
 def layers_of(found: Mapping[str, LowRank], names: Iterable[str]) -> list[str]:
-    """Those layers that a file has something for; where it has nothing for any, what it has."""
+    """The layers of `names` that a file has matrices for; if there are none, all layers of the file."""
     own = [
         name
         for name in names

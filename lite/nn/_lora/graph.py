@@ -131,7 +131,7 @@ def _check_merges(one: Projection, source: AdaptedSource, reads: Mapping[str, in
     if one.quantised:
         reason = "its weight is quantised: keep the adapter beside it, and save that (save_adapter)"
     elif one.weight not in source.base.weights:
-        reason = f"its weight {one.weight!r} is no parameter of the module"
+        reason = f"its weight {one.weight!r} is not a parameter of the module"
     elif reads[one.weight] != sum((x.weight, x.name) == (one.weight, one.name) for x in source.projections):
         reason = f"something else reads its weight {one.weight!r}, too"
     if reason:

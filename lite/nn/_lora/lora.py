@@ -129,7 +129,7 @@ class LoraModule(Module):
         Raises:
             FileNotFoundError: there is no such file.
             ImportError: PEFT's files need the package safetensors.
-            ValueError: the file is no adapter, has more than two matrices a layer (DoRA), or is for other
+            ValueError: the file is not an adapter, has more than two matrices a layer (DoRA), or is for other
                 layers: the message says which.
         """
         self._load(files.read(Path(path), "path"), "path")
@@ -198,7 +198,7 @@ def lora(
     Raises:
         TypeError: `module` is not a Module.
         ValueError: a target matches no layer (the message lists the layers); `rank` or `alpha` is not
-            positive; the module has adapters, or uninitialized parameters; `adapter` is no adapter, or one
+            positive; the module has adapters, or uninitialized parameters; `adapter` is not an adapter, or is
             for other layers.
         FileNotFoundError: `adapter` does not exist.
 

@@ -86,7 +86,7 @@ def peft_name(path: str) -> str:
 
 
 def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str]:
-    """Those names that targets are for: a whole name, its last parts, or a pattern of either.
+    """The names that match a target: a whole name, its last parts, or a pattern of either.
 
     Args:
         names: paths of what adapters can be beside.
@@ -126,7 +126,7 @@ def _products(
 ) -> Iterator[Projection]:
     """The products of a graph and of those in its nodes; `weights` and `makers` are those around it."""
     own = {x.name for x in graph.inputs}
-    if own.issuperset(graph.weights):  # as exporters write all that is no optional input of a runtime
+    if own.issuperset(graph.weights):  # as exporters write all that is not an optional input of a runtime
         own = set()
     weights = {**weights, **{name: weight for name, weight in graph.weights.items() if name not in own}}
     makers = {**makers, **{name: node for node in graph.nodes for name in node.outputs if name}}

@@ -247,7 +247,7 @@ def vector_to_parameters(vec: Any, parameters: Iterable[Parameter]) -> None:
         parameters: such as `module.parameters()`; their arrays are replaced, and keep their dtypes.
 
     Raises:
-        TypeError: `vec` is no array.
+        TypeError: `vec` is not an array.
         RuntimeError: it is too short; nothing has changed then.
 
     Source:

@@ -463,7 +463,7 @@ class ParameterDict(_Parameters):
         mappings sorted by name, as torch's.
 
         Raises:
-            TypeError: `parameters` is neither a mapping nor an iterable of pairs, or a name is no string.
+            TypeError: `parameters` is neither a mapping nor an iterable of pairs, or a name is not a string.
             ValueError: what should be a pair has another length.
             RuntimeError: an array is neither floating nor complex.
         """

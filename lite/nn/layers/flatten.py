@@ -67,7 +67,7 @@ class Unflatten(Module):
         input (*A, prod(unflattened_size), *B), output (*A, *unflattened_size, *B).
 
     Raises:
-        TypeError: `dim` is no integer; names of dimensions are not taken.
+        TypeError: `dim` is not an integer; names of dimensions are not taken.
         RuntimeError, IndexError: sizes that do not fit, or a dimension that the input does not have.
 
     Source:

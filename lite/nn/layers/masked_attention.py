@@ -74,7 +74,7 @@ def masked_attention(q: Array, k: Array, v: Array, scale: float, ranges: KeyRang
 
 
 def key_ranges(masks: Sequence[Any], empty_is_zero: bool) -> KeyRanges | None:
-    """The first key that masks show each query, and the one after its last; None for what is no single range.
+    """The range of keys that masks show each query, [first, last + 1); None if the keys are not one range.
 
     Args:
         masks: arrays that broadcast to the scores (*B, T, S), at least one: bools, true where a key is seen,
@@ -119,7 +119,7 @@ def _seen_of(ranges: KeyRanges | None, shape: tuple[int, ...], length: int) -> S
 
 
 def _shown(mask: Any) -> NDArray[np.bool_] | None:
-    """A mask as bools; None for floats other than 0 and `HIDDEN`, and for what is no NumPy array."""
+    """A mask as bools; None for floats other than 0 and `HIDDEN`, and for what is not a NumPy array."""
     if type(mask) is not np.ndarray:
         return None
     if mask.dtype.kind == "b":
@@ -184,7 +184,7 @@ def attention_in_blocks(
     blocks = list(_blocks(shape))
 
     def parts_of(block: Block) -> tuple[list[Array], Array, Any]:
-        """What it reads, its weights, and with a soft cap its tanh."""
+        """The parts of the arguments that a block reads, its weights, and its tanh with a soft cap."""
         parts = [_part(x, block, i in (1, 2)) for i, x in enumerate(values)]
         return parts, *_weights(parts, rule, shape[:-1], block)
 
@@ -250,7 +250,7 @@ def _blocks(shape: tuple[int, ...]) -> Iterator[Block]:
 
 
 def _part(x: Array, block: Block, of_keys: bool) -> Array:
-    """What a block reads of an argument: of keys and values all that its heads have."""
+    """The part of an argument that a block reads: all keys and values of its heads, or its queries."""
     sizes = x.shape[:-2] if of_keys else x.shape[:-1]
     parts = (block[:-1] if of_keys else block)[-len(sizes) :] if sizes else ()
     return x[tuple(slice(None) if size == 1 else part for size, part in zip(sizes, parts, strict=True))]

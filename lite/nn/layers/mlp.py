@@ -53,7 +53,7 @@ class MLP(Sequential):
         ValueError: out_features is missing.
         KeyError: in_features is missing, and `layer_class` has no lazy form.
         RuntimeError: depth and num_cells contradict each other.
-        TypeError: activation_class makes none, as a layer or a function of arrays; sizes are no integers.
+        TypeError: activation_class makes none, as a layer or a function of arrays; sizes are not integers.
 
     Source:
         TorchRL's MLP, with the same names in its state dict.
@@ -130,7 +130,7 @@ class MLP(Sequential):
         self._out_shape = shape
 
     def _make(self, modules: Iterable[Module]) -> Any:
-        return Sequential(*modules)  # a slice is no MLP: the constructor takes sizes
+        return Sequential(*modules)  # a slice is not a MLP: the constructor takes sizes
 
     def forward(self, *inputs: Any) -> Array:
         """Map inputs (*B, n_i), whose sizes add up to in_features, to (*B, *out_features)."""

@@ -122,7 +122,7 @@ def _rotate(
 def _places(
     kernels: Any, flat: list[Array], counts: tuple[int, ...], heads: int, groups: int, width: int
 ) -> list[Any]:
-    """Where queries, keys and values stand."""
+    """The rows of queries, keys and values, in one array or in three."""
     if len(flat) == 3:
         return [kernels.Rows(x, 0, count * width) for x, count in zip(flat, counts, strict=True)]
     row = counts[0] * width

@@ -201,7 +201,7 @@ class LossModule(TensorDictModuleBase):
         for name, key in kwargs.items():
             if name not in names:
                 raise ValueError(
-                    f"{name!r} is no key of {type(self).__name__}; expected one of {sorted(names)}."
+                    f"{name!r} is not a key of {type(self).__name__}; expected one of {sorted(names)}."
                 )
             changed[name] = getattr(defaults, name) if key is None else _checked_key(name, key)
         for name, key in changed.items():

@@ -461,7 +461,7 @@ class IPPOLoss(MAPPOLoss):
 
 
 def clip_bounds(clip_epsilon: Any) -> tuple[float, float]:
-    """How far below and above 1 ratios count.
+    """The distances below and above 1 at which ratios are clipped.
 
     Raises:
         ValueError: no pair of numbers, a negative one, or a lower one of 1 or more.
@@ -485,7 +485,7 @@ def log_bounds(low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def effective_sample_size(log_weights: Array) -> Array:
-    """How many samples of equal weight say as much as these, along the first dimension."""
+    """Kish's effective sample size, sum(w)**2 / sum(w**2), along the first dimension."""
     top = log_weights.max(0)
     weights = np.exp(log_weights - top)
     total_weight = weights.sum(0)

@@ -190,7 +190,7 @@ class ActorCriticOperator(ActorValueOperator):
         value_operator: a TensorDictModule that reads actions, too, and writes their values.
 
     Raises:
-        RuntimeError: `value_operator` writes "state_value" first, which is no value of an action.
+        RuntimeError: `value_operator` writes "state_value" first, which is not a value of an action.
 
     Source:
         torchrl.modules.ActorCriticOperator.

@@ -215,7 +215,7 @@ class ConvNet(Sequential):
         return Sequential(convolutions, MLP(None, num_actions, num_cells=[512], activation_class=ReLU))
 
     def _make(self, modules: Iterable[Module]) -> Any:
-        return Sequential(*modules)  # a slice is no ConvNet: the constructor takes sizes
+        return Sequential(*modules)  # a slice is not a ConvNet: the constructor takes sizes
 
     def forward(self, inputs: Array) -> Array:
         """Map (*B, in_features, H, W) to (*B, size)."""

@@ -77,7 +77,7 @@ class DistributionalQValueModule(QValueModule):
 
     Raises:
         ValueError, RuntimeError, KeyError: as `QValueModule`; in a call, ValueError for numbers above 0,
-            which are no log-probabilities, and RuntimeError for another number of atoms.
+            which are not log-probabilities, and RuntimeError for another number of atoms.
 
     Source:
         torchrl.modules.DistributionalQValueModule.

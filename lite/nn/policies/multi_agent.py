@@ -265,7 +265,7 @@ class QMixer(Module):
         inputs (*B, n_agents, 1) and (*B, *state_shape), output (*B, 1).
 
     Raises:
-        TypeError: a size that is no integer, a state_shape that is no tuple of them.
+        TypeError: a size that is not an integer, a state_shape that is not a tuple of them.
         ValueError: no agents or no layer; in a call, another shape.
 
     Source:

@@ -31,7 +31,7 @@ class SafeModule(TensorDictModule):
 
     Raises:
         RuntimeError: `safe` without specs, one spec for several keys, or specs of other keys.
-        TypeError: `spec` is no spec.
+        TypeError: `spec` is not a spec.
         ValueError: keys of another type, or a module that is not callable.
 
     Source:
@@ -89,7 +89,7 @@ class SafeProbabilisticModule(ProbabilisticTensorDictModule):
     Raises:
         RuntimeError: `safe` without specs, one spec for several keys, or specs of other keys; and as
             `ProbabilisticTensorDictModule`.
-        TypeError: `spec` is no spec.
+        TypeError: `spec` is not a spec.
 
     Source:
         torchrl.modules.SafeProbabilisticModule.

@@ -22,7 +22,7 @@ def specs_by_key(spec: TensorSpec | None, keys: Sequence[NestedKey], owner: obje
         owner: the module, for errors.
 
     Raises:
-        TypeError: `spec` is no spec.
+        TypeError: `spec` is not a spec.
         RuntimeError: one spec for several keys, or specs of other keys.
     """
     if spec is None:
@@ -48,7 +48,7 @@ def action_specs(spec: TensorSpec | None, key: NestedKey) -> Composite | None:
     """The spec of an action as a Composite: that of an environment may have several actions.
 
     Raises:
-        TypeError: `spec` is no spec.
+        TypeError: `spec` is not a spec.
     """
     if spec is None or isinstance(spec, Composite):
         return spec

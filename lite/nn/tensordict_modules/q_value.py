@@ -59,7 +59,7 @@ def value_of_action(values: Any, action: Any, space: str) -> Any:
         space: "categorical" for ids, else "one_hot" or "mult_one_hot".
 
     Raises:
-        ValueError: actions of another shape, or ids that are no integers.
+        ValueError: actions of another shape, or ids that are not integers.
     """
     if space == "categorical":
         ids = action[..., None] if action.ndim == values.ndim - 1 else action

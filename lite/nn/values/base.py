@@ -135,7 +135,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         former = {"advantage": advantage_key, "value_target": value_target_key, "value": value_key}
         for name, key in former.items():
             if key is not None:
-                raise RuntimeError(f"{name}_key is no argument: use set_keys({name}={key!r}).")
+                raise RuntimeError(f"{name}_key is not an argument: use set_keys({name}={key!r}).")
         if device is not None and str(device) != "cpu":
             raise ValueError(f"device must be 'cpu' or None, got {device!r}.")
         if not isinstance(shifted, bool):
@@ -147,7 +147,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
             raise ValueError("give value_chunk_size or num_chunks, not both.")
         if value_network is not None:
             require_keys(value_network, self)
-        # Not a registered module: the network belongs to the caller, and is no part of the state dict.
+        # Not a registered module: the network belongs to the caller, and is not part of the state dict.
         self.__dict__["value_network"] = value_network
         self.shifted = shifted
         self.differentiable = differentiable

@@ -97,7 +97,7 @@ def is_differentiated(entry: Any) -> bool:
 
 
 def require_array(td: TensorDictBase, path: Path, reader: str, differentiated: bool = False) -> NDArray[Any]:
-    """The array at `path`; KeyError where there is no entry, TypeError where it is no array.
+    """The array at `path`; KeyError where there is no entry, TypeError where it is not an array.
 
     One that a gradient is computed for is an array where the reader takes `differentiated` ones.
     """

@@ -109,7 +109,7 @@ class VTrace(_OffPolicyEstimator):
     The log-probs of the behaviour policy are read from `tensor_keys.sample_log_prob`, one for each step.
 
     Raises:
-        NotImplementedError: gamma is no number.
+        NotImplementedError: gamma is not a number.
         RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`.
 
     Source:
@@ -184,7 +184,7 @@ class Retrace(_OffPolicyEstimator):
     The log-probs are read as by `VTrace`.
 
     Raises:
-        NotImplementedError: gamma is no number.
+        NotImplementedError: gamma is not a number.
         RuntimeError, TypeError, ValueError: as for `ValueEstimatorBase`; an actor without `log_prob`.
 
     Source:

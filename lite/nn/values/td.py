@@ -50,7 +50,7 @@ class _ReturnEstimator(ValueEstimatorBase):
         Raises:
             KeyError: rewards, done or an input of the network is missing.
             RuntimeError: no batch dimension, or shapes that differ.
-            TypeError: the input is no TensorDict, or an entry no array.
+            TypeError: the input is not a TensorDict, or an entry is not an array.
             ValueError: there are no values and no network, `target_params` without `params`.
         """
         self._require_rollout(tensordict)

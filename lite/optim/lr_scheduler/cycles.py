@@ -30,7 +30,7 @@ class CosineAnnealingWarmRestarts(LRScheduler):
         last_epoch: see `LRScheduler`.
 
     Raises:
-        ValueError: `T_0` or `T_mult` is no positive integer, or `eta_min` no number.
+        ValueError: `T_0` or `T_mult` is not a positive integer, or `eta_min` is not a number.
 
     Source:
         Loshchilov and Hutter (2017), SGDR; torch.optim.lr_scheduler.CosineAnnealingWarmRestarts.

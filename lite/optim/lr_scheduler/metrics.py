@@ -96,7 +96,7 @@ class ReduceLROnPlateau(LRScheduler):
         self.num_bad_epochs = 0
 
     def __call__(self, step: int) -> float:
-        raise TypeError("a ReduceLROnPlateau follows a metric, and is no function of the step.")
+        raise TypeError("a ReduceLROnPlateau follows a metric, and is not a function of the step.")
 
     def step(self, metrics: Any) -> None:  # type: ignore[override]  # torch's
         """Set the learning rates for the next step of the optimiser.

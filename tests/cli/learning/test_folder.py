@@ -134,7 +134,7 @@ def test_what_is_there_is_told_and_left(prepare: Any, message: str, tmp_path: Pa
 
 def test_a_file_is_no_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("")
-    raises(NotADirectoryError, "is no folder", lambda: Folder(str(tmp_path / "out"), RUN))
+    raises(NotADirectoryError, "is not a folder", lambda: Folder(str(tmp_path / "out"), RUN))
 
 
 def test_of_two_that_begin_at_once_one_is_told(tmp_path: Path) -> None:

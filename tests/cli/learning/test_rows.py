@@ -62,8 +62,8 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
         ({"prompt": "a"}, {}, "--reward exact needs an 'answer'"),
         ({"prompt": "a", "answer": ""}, {"reward": "contains"}, "needs an 'answer'"),
         ({"prompt": "a", "answer": ["b"]}, {}, "needs an 'answer'"),
-        ({"messages": [TURN], "answer": "b"}, {"raw": True}, "'messages' are no text"),
-        ({"messages": [TURN, SAID]}, {"raw": True, "method": "sft"}, "'messages' are no text"),
+        ({"messages": [TURN], "answer": "b"}, {"raw": True}, "'messages' are not text"),
+        ({"messages": [TURN, SAID]}, {"raw": True, "method": "sft"}, "'messages' are not text"),
         ({"prompt": "a", "answer": "b"}, {"method": "sft"}, "'prompt' and 'response'"),
         ({"messages": [TURN]}, {**SFT, ONLY[0]: True}, "must end with an assistant's turn"),
         ({"messages": [TURN, SAID], "response": "hi"}, SFT, "'response' is another one"),
@@ -80,7 +80,7 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
         ({"chosen": [TURN, SAID], "rejected": [TURN, SAID]}, DPO, "are equal, or one is the beginning"),
         ({"chosen": [TURN], "rejected": [SAID]}, DPO, "begin otherwise, and there is no 'prompt'"),
         ({"chosen": "a b", "rejected": "a c"}, DPO, "--raw takes their common start"),
-        ({"chosen": [TURN, SAID], "rejected": [TURN, TURN]}, {**DPO, "raw": True}, "'messages' are no text"),
+        ({"chosen": [TURN, SAID], "rejected": [TURN, TURN]}, {**DPO, "raw": True}, "'messages' are not text"),
         ({"prompt": ["hi"], "answer": "b"}, {}, "line 2: expected an object with 'prompt'"),
     ]
     for row, options, message in cases:

@@ -32,12 +32,12 @@ def test_images():
 
 def test_other_images():
     for content, message in (
-        (encoded(shot())[:60], "where is no image"),
-        (b"", "where is no image"),
+        (encoded(shot())[:60], "where is not an image"),
+        (b"", "where is not an image"),
         (None, "where must hold the bytes of images, got NoneType"),
-        (encoded(shot(), "BMP"), "where is no image"),
+        (encoded(shot(), "BMP"), "where is not an image"),
         (encoded(shot(), mode="RGBA"), "mode RGBA, expected L or RGB"),
-        (encoded(np.zeros((5000, 5000), np.uint8)), "where is no image.* 5000 x 5000 pixels"),
+        (encoded(np.zeros((5000, 5000), np.uint8)), "where is not an image.* 5000 x 5000 pixels"),
     ):
         raises(ValueError, message, image, content, "where")
 

@@ -209,7 +209,7 @@ def test_pipes_are_not_waited_for(tmp_path):
     os.mkfifo(write(tmp_path / "source") / "data" / "chunk-000" / "file-002.parquet")
     raises(
         ValueError,
-        "file-002.parquet is no regular file",
+        "file-002.parquet is not a regular file",
         lerobot_to_memmap,
         tmp_path / "source",
         tmp_path / "out",
@@ -390,7 +390,7 @@ def test_descriptions_of_videos(tmp_path):
 def test_other_images(tmp_path):
     for k, (content, message) in enumerate(
         (
-            (b"", "is no image"),
+            (b"", "is not an image"),
             (None, "must hold the bytes of images, got NoneType"),
             (png(np.zeros((6, 11, 3), np.uint8)), r"of shape \(6, 11, 3\), the first is \(6, 10, 3\)"),
         )

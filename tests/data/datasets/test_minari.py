@@ -125,11 +125,11 @@ def test_episodes_that_are_not_like_that(tmp_path):
         ({"observations": np.zeros((5, 3))}, "has 5 rows, expected 4"),
         ({"actions": np.zeros((4, 3))}, "has 4 rows, expected 3"),
         ({"terminations": np.zeros((3, 2), bool)}, r"has the shape \(3, 2\)"),
-        ({"observations": np.array([b"text"] * 4)}, "is no array of numbers"),
+        ({"observations": np.array([b"text"] * 4)}, "is not an array of numbers"),
         ({"observations": np.zeros((4, 2))}, "differs from the first one in"),
         ({"actions": np.zeros(3, np.int8)}, "differs from the first one in"),
-        ({"rewards": np.float64(3)}, "is no array of numbers"),
-        ({"rewards": None, "rewards/task": np.zeros(3)}, "is no array of numbers"),
+        ({"rewards": np.float64(3)}, "is not an array of numbers"),
+        ({"rewards": None, "rewards/task": np.zeros(3)}, "is not an array of numbers"),
     ):
         source = write(tmp_path / "source", {"episode_0": episode(3), "episode_1": episode(3, 1, **change)})
         raises(ValueError, message, minari_to_memmap, source, tmp_path / "out")

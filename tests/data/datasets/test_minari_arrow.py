@@ -118,7 +118,9 @@ def test_files_that_are_not_like_that(tmp_path):
             write(source, "arrow", {0: columns(3, actions=missing)}),
         )
     text = pa.array(["a", "b", "c", "d"])
-    refused(tmp_path, "actions.*no array of numbers", write(source, "arrow", {0: columns(3, actions=text)}))
+    refused(
+        tmp_path, "actions.*not an array of numbers", write(source, "arrow", {0: columns(3, actions=text)})
+    )
     empty = {name: array[:0] for name, array in columns(3).items()}
     refused(tmp_path, "has no rows", write(source, "arrow", {0: empty}))
     wide = columns(3, observations=rows_of(np.ones((4, 5))))

@@ -56,16 +56,16 @@ def test_numpy_s_own_library_needs_c() -> None:
 def test_files_that_are_refused(tmp_path: Path) -> None:
     so = elf.library()
     for code, error in [
-        (b"", "is no shared library"),
-        (b"#!" + so[2:], "is no shared library"),
-        (so[:16] + b"\2" + so[17:], "is no shared library"),
+        (b"", "is not a shared library"),
+        (b"#!" + so[2:], "is not a shared library"),
+        (so[:16] + b"\2" + so[17:], "is not a shared library"),
         (so[:-10], "is damaged"),
         (so[:60] + b"\1\0" + so[62:], "names no symbols"),
-        (foreign.dll(flags=0), "is no shared library"),
+        (foreign.dll(flags=0), "is not a shared library"),
         (foreign.dll(exports=False), "names no symbols"),
         (foreign.dll({"a.dll": ["f"]})[:0x200], "is damaged"),
         (b"MZ", "is damaged"),
-        (foreign.dylib(kind=2), "is no shared library"),
+        (foreign.dylib(kind=2), "is not a shared library"),
         (foreign.dylib(symbols=False), "names no symbols"),
         (foreign.dylib(["a"])[:40], "is damaged"),
     ]:

@@ -211,9 +211,9 @@ def test_files_that_are_none(tmp_path: Path) -> None:
 
     raises(FileNotFoundError, r"adapters\['mine'\]: there is no file", lambda: load(tmp_path / "nowhere"))
     (tmp_path / "text").write_bytes(b"no adapter at all" * 9)
-    raises(ValueError, r"adapters\['mine'\]: .* is no adapter file", lambda: load(tmp_path / "text"))
+    raises(ValueError, r"adapters\['mine'\]: .* is not an adapter file", lambda: load(tmp_path / "text"))
     (tmp_path / "cut").write_bytes(FILES["formal"].read_bytes()[:700])
-    raises(ValueError, r"adapters\['mine'\]: .* is no adapter file", lambda: load(tmp_path / "cut"))
+    raises(ValueError, r"adapters\['mine'\]: .* is not an adapter file", lambda: load(tmp_path / "cut"))
     with pytest.raises(
         ValueError, match="another model: the graph has no optional input 'other', it has query"
     ):

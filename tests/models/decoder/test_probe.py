@@ -34,7 +34,7 @@ def test_graphs_that_look_ahead_are_refused() -> None:
     for options in cases:
         session = FakeSession(cache=False, causal=False, **options)
         with pytest.raises(
-            ValueError, match="depend on what follows that token: it is no causal language model"
+            ValueError, match="depend on what follows that token: it is not a causal language model"
         ):
             OnnxDecoder(config(), session=session)
 
@@ -46,7 +46,7 @@ def test_tokens_that_are_ruled_out_do_not_count() -> None:
         if causal:
             assert np.isinf(OnnxDecoder(config(), session=session).prefill(0, [1, 2])[[3, 5]]).all(), causal
         else:
-            with pytest.raises(ValueError, match="no causal language model"):
+            with pytest.raises(ValueError, match="not a causal language model"):
                 OnnxDecoder(config(), session=session)
 
 

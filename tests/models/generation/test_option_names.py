@@ -57,7 +57,7 @@ def test_no_option_of_another_library_is_ignored() -> None:
     """Whatever changes the tokens that transformers or vLLM give works here, or raises."""
     assert not IGNORED & {"top_k", *_INSTEAD, *_LACKING}
     for name in (*_INSTEAD, *_LACKING):
-        with pytest.raises(ValueError, match=f"{name}=.* is no option of lite"):
+        with pytest.raises(ValueError, match=f"{name}=.* is not an option of lite"):
             GenerationConfig.from_kwargs({name: 7})
 
 
@@ -68,5 +68,5 @@ def test_what_does_it_here_is_said() -> None:
         "max_time": "lite.models.stream, which may be closed at any token",
         "guided_whitespace_pattern": '"x-guidance": {"whitespace_flexible": false} in the schema',
     }.items():
-        with pytest.raises(ValueError, match=re.escape(f"{name}=7 is no option of lite; use {instead}")):
+        with pytest.raises(ValueError, match=re.escape(f"{name}=7 is not an option of lite; use {instead}")):
             GenerationConfig.from_kwargs({name: 7})

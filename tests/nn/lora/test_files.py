@@ -153,7 +153,7 @@ def refused() -> dict[str, tuple[dict[str, Any], dict[str, Any], str]]:
         "alone": ({first: a}, {}, "q_proj' has the matrix A alone"),
         "ranks": ({first: a, second: b[:, :1]}, {}, r"shapes \(2, 6\) and \(4, 1\)"),
         "integers": ({first: a.astype(int), second: b}, {}, "dtypes int64"),
-        "foreign": ({**pair, "model.embed.weight": a}, {}, "'model.embed.weight' is no matrix"),
+        "foreign": ({**pair, "model.embed.weight": a}, {}, "'model.embed.weight' is not a matrix"),
         "more": ({**pair, **keys}, {}, "no adapter of model.*k_proj; see targets"),
         "others": (keys, {}, "it has nothing for 'model.*q_proj'; it has model.*k_proj"),
         "sizes": ({first: a[:, :5], second: b}, {}, "5 inputs and 4 outputs, the layer has 6 and 4"),

@@ -57,7 +57,7 @@ def test_members_of_a_population_have_coefficients_of_their_own(cls: Any, option
 
 def test_keys_are_checked_before_any_is_set() -> None:
     loss = dqn()
-    with pytest.raises(ValueError, match="'rewards' is no key of DQNLoss; expected one of"):
+    with pytest.raises(ValueError, match="'rewards' is not a key of DQNLoss; expected one of"):
         loss.set_keys(action="choice", rewards="gain")
     with pytest.raises(ValueError, match="a key must be a string or a tuple of strings, got action=3"):
         loss.set_keys(reward="gain", action=3)

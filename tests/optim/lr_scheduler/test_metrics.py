@@ -16,7 +16,7 @@ def test_a_plateau_is_no_function_of_the_step():
         optim.ReduceLROnPlateau(0.1)
     optimizer = sgd()
     schedule = optim.ReduceLROnPlateau(optimizer)
-    raises(TypeError, "is no function of the step", lambda: schedule(3))
+    raises(TypeError, "is not a function of the step", lambda: schedule(3))
     with pytest.raises(ValueError, match=r"schedulers\[0\] must follow the steps alone, got Reduce"):
         optim.SequentialLR(optimizer, [schedule], [])
 

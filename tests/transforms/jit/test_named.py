@@ -406,7 +406,7 @@ def test_a_trace_that_fails_leaves_what_it_found() -> None:
         td["mean"] = options["mean"] = space.mean = td["mean"] * 0.9 + x
         return x - td["mean"]
 
-    with pytest.raises(NotImplementedError, match="what it writes to an object that is no argument is lost"):
+    with pytest.raises(NotImplementedError, match="writes to an object that is not an argument is lost"):
         lite.jit(moved)(X)
     assert td["mean"] is X
     assert options["mean"] is X

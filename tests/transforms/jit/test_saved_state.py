@@ -506,7 +506,7 @@ LEAF = [["net", "0.weight"]]
     ],
 )  # fmt: skip
 def test_hostile_contracts_are_refused(change: Any, file: Path, tmp_path: Path) -> None:
-    raises(ValueError, "no contract of a step", lambda: lite.load_step(copied(file, tmp_path, change)))
+    raises(ValueError, "not a contract of a step", lambda: lite.load_step(copied(file, tmp_path, change)))
 
 
 def test_damaged_states_are_refused(file: Path, tmp_path: Path) -> None:
@@ -519,8 +519,8 @@ def test_damaged_states_are_refused(file: Path, tmp_path: Path) -> None:
     for key, value, message in (
         (("net", "0.bias"), np.zeros((4, 1), np.float32),
             r"state\['net', '0.bias'\] must be float32 of shape"),
-        (("net", "0.bias"), np.array(["a"] * 4), "no contract of a step with this state"),
-        ("net", np.zeros(3), "no contract of a step with this state"),
+        (("net", "0.bias"), np.array(["a"] * 4), "not a contract of a step with this state"),
+        ("net", np.zeros(3), "not a contract of a step with this state"),
     ):  # fmt: skip
         state.clone().set(key, value).save(beside)
         raises(ValueError, message, lambda: lite.load_step(target))

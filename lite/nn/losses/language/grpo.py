@@ -220,12 +220,12 @@ def grpo_loss(
 
 
 def _count(mask: Array, dtype: Dtype) -> Array:
-    """How many tokens count, at least 1."""
+    """The number of tokens in the mask, at least 1."""
     return np.maximum(mask.sum(), 1).astype(dtype)
 
 
 def _effective_sample_size(log_weights: Array, mask: Array) -> Array:
-    """How many samples of equal weight say as much as those that count; 0 where none does."""
+    """Kish's effective sample size, sum(w)**2 / sum(w**2), of the tokens in the mask; 0 for none."""
     top = np.where(mask, log_weights, -np.inf).max(initial=-np.inf)
     weights = np.exp(np.where(mask, log_weights - top, -np.inf)).astype(log_weights.dtype)
     total = weights.sum()

@@ -45,7 +45,7 @@ def padded_rows(
 
 
 def real_tokens(tensordict: TensorDictBase, masks_key: NestedKey, key: NestedKey) -> Array | None:
-    """Mask of the values of a key that are no padding, (*batch, T); None if the key is missing."""
+    """Mask of the values of a key that are not padding, (*batch, T); None if the key is missing."""
     rows = padded_rows(tensordict, key)
     if rows is None:
         return None
@@ -101,7 +101,7 @@ def _differ(values: Array, chosen: Array) -> bool:
 
 
 def layout_of(tensordict: TensorDictBase, actor: Any, *keys: NestedKey) -> Array | None:
-    """Mask of the tokens that are no padding, from the first key that tells it; None if none does.
+    """Mask of the tokens that are not padding, from the first key that tells it; None if none does.
 
     Args:
         tensordict: the batch.
@@ -130,7 +130,7 @@ def scored(
         tensordict: the batch, which stays as it is.
         strategy: which tokens count, see `GRPOLoss`; or "assistant": the tokens of assistants, or of the
             responses if no mask of assistants is present.
-        given: mask of the batch's tokens that are no padding, (*batch, T).
+        given: mask of the batch's tokens that are not padding, (*batch, T).
         key: where the actor writes the log-probs.
 
     Raises:
