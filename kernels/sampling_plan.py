@@ -129,6 +129,7 @@ class SamplingPlan:
         self._same: tuple[Any, ...] = ()
 
     def _allocate(self) -> None:
+        """Allocate the results and the scratch memory, which all calls share."""
         import lite.kernels.cpu.sample_tokens as cpu  # `from` takes longer
         from lite.kernels.cpu.flat_rows import flat_row
 

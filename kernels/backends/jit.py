@@ -64,6 +64,7 @@ def _compile(
     entry: bool,
     plain: Callable[..., Any] | None,
 ) -> Callable[..., R]:
+    """A function compiled by Numba, from a library, or in Python, by the chosen backend; see `jit`."""
     chosen = choice()
     if chosen.backend != "numba":
         in_python = function if plain is None else plain

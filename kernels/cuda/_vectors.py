@@ -118,6 +118,8 @@ else:
 
     @overload(load, target="cuda", strict=False)
     def _load(memory: Type, first: Type, stride: Type, values: Type) -> Any:
+        """The function for the dtype of `memory`, which fills `values` from words of 16 bytes."""
+
         def bfloat16s(memory: LogitData, first: int, stride: int, values: Floats) -> None:
             for v in range(2):
                 words = _words(memory, first + v * stride)

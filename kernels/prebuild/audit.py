@@ -75,6 +75,7 @@ def _elf(code: bytes) -> tuple[int, list[str], list[str]]:
 
 
 def _pe(code: bytes) -> tuple[int, list[str], list[str]]:
+    """The machine, the libraries and the imported symbols of a Windows library (PE format)."""
     (at,) = struct.unpack_from("<I", code, 0x3C)
     mark, machine, count, size, flags = struct.unpack_from("<4sHH12xHH", code, at)
     options = at + 24

@@ -105,6 +105,7 @@ def set_here(td: Container, key: str, item: object, inplace: bool, writes: Write
 
 
 def _write_into(td: Container, key: str, current: object, item: object, writes: Writes) -> None:
+    """Plan to write an item into the existing entry at a key, which keeps its array, node or shape."""
     if writes.try_copy(current, item):
         return
     node = td._as_node(current)
@@ -325,6 +326,7 @@ def set_index(td: Container, index: object, value: object, writes: Writes | None
 
 
 def _plan(td: Any, index: Any, value: Any, writes: Writes) -> None:
+    """Plan the writes of `td[index] = value`; entries that td lacks are allocated first."""
     items = normalise(index, td._batch_size)
     shape = result_shape(items, td._batch_size)
     if isinstance(value, Mapping) and not isinstance(value, TensorCollection):

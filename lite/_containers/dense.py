@@ -371,6 +371,7 @@ class Dense(Container):
         return out
 
     def _index(self, index: Any) -> Any:
+        """`td[index]` for an index of the batch; the frequent ones take a shorter way."""
         size = self._batch_size
         if not size:
             return super()._index(index)

@@ -264,6 +264,7 @@ def _ensure(library: str, cls: type) -> None:
 
 
 def _flatten_for(library: str) -> Callable[[Any], _Flat]:
+    """The function that flattens a container to its children and its fixed part, for a library of trees."""
     trees = _imported(library)
     tree_leaves = getattr(trees, "tree_util", trees).tree_leaves
 

@@ -176,6 +176,11 @@ def _from_scalar(value: object, batch_size: Shape) -> Any:
 
 
 def _from_list(value: list[Any], batch_size: Shape) -> Any:
+    """A list as an entry: an array, a stack of TensorDicts, or non-tensor data.
+
+    Raises:
+        ValueError: arrays of different shapes, or nested numbers that are not rectangular.
+    """
     if not list_to_stack():
         array = np.asarray(value)
         return array if is_numeric(array.dtype) else NonTensorData._make(array, batch_size)

@@ -200,6 +200,7 @@ def _mismatch(parser: argparse.ArgumentParser) -> None:
 
 
 def _learn(parser: argparse.ArgumentParser) -> None:
+    """Add the arguments of `lite learn`."""
     rows = (
         "JSON lines with 'prompt' or 'messages', and what the reward reads, such as 'answer'; for sft"
         " with 'response' (or 'completion'), a conversation as 'messages', or 'text'; for dpo with 'chosen'"
@@ -269,6 +270,7 @@ def _learn(parser: argparse.ArgumentParser) -> None:
 
 
 def _check_learn(args: argparse.Namespace) -> None:
+    """Check the arguments of `lite learn` against each other, and set defaults that depend on others."""
     from lite.cli.learning.losses import LOSS_TYPES
     from lite.cli.learning.rewards import check_reward
 

@@ -53,9 +53,9 @@ class DemoResult:
 def run(args: argparse.Namespace) -> int:
     """Run the demo and print the TensorDict, the speed and a table, or JSON."""
     check_file("--plot", args.plot)
-    result = _sampled(args)
+    result = _run(args)
     if args.plot is not None:
-        drawn = demo_page(_samples(result), args.gamma, args.n_steps)
+        drawn = demo_page(_graded_tokens(result), args.gamma, args.n_steps)
         Path(args.plot).write_text(drawn, encoding="utf-8")
         say(args, f"rewards and returns are drawn in {args.plot}")
     if args.json:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _sampled(args: argparse.Namespace) -> DemoResult:
+def _run(args: argparse.Namespace) -> DemoResult:
     """Sample responses to held-out problems, grade them, and compute token-level n-step returns."""
     problems, adapters = _problems(args.prompts, args.seed), named_adapter(args.adapter)
     model = Path(args.model) if args.model else embedded_model_path()
@@ -160,7 +160,7 @@ def _records(result: DemoResult) -> list[dict[str, Any]]:
     ]
 
 
-def _samples(result: DemoResult) -> list[list[Sample]]:
+def _graded_tokens(result: DemoResult) -> list[list[Sample]]:
     """The samples of each prompt, token by token."""
     steps, problems = result.steps, result.samples["problem"]
     tokenizer = Tokenizer.from_pretrained(result.model)

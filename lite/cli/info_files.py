@@ -219,6 +219,7 @@ def _adapter(path: Path) -> dict[str, Any]:
 
 
 def _graph(path: Path) -> dict[str, Any] | None:
+    """What `lite info` prints for a graph file; None for the graph of a language model."""
     beside = contract_path(path)
     if beside.is_file() and "format" not in json.loads(read_file(str(beside), _MAX_CONTRACT)):
         return _step(path)

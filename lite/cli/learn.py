@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _learn(args: argparse.Namespace, folder: Folder, rows: Any, held_out: Any, reward: Any) -> int:
+    """Train up to `--steps`, record each step in the folder, and return the exit code."""
     run_state = folder.read()
     records = [] if run_state is None else folder.records(run_state.steps)
     if run_state is not None and run_state.steps >= args.steps and folder.is_saved():

@@ -157,6 +157,7 @@ def _form(name: str) -> str:
 
 
 def _print(found: Mismatch, args: argparse.Namespace) -> None:
+    """Print a comparison as text."""
     numbers, late = found.estimates, found.first_divergence
     diverged = late[late >= 0]
     sizes = ", ".join(f"{p:g}%: {value:.4f}" for p, value in numbers.percentiles.items())

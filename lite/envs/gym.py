@@ -158,6 +158,7 @@ class GymWrapper(EnvWrapper):
         return arrays
 
     def _step(self, tensordict: Any) -> Any:
+        """Repeat the action for `frame_skip` steps, or until an episode ends; rewards are summed."""
         values = [part.value(self._action_of(tensordict, part)) for part in self._actions]
         try:
             outcome = self.environments.step(list(values))

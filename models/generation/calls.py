@@ -205,6 +205,7 @@ class ModelCalls:
             return self._with_adapter(task, model, rows)
 
     def _with_adapter(self, task: Task, model: Decoder, rows: Sequence[_Row]) -> list[Any]:
+        """The results of a task for rows that share the adapter which `model` has now, one for each row."""
         ids = [row.ids for row in rows]
         if task == "score":
             return score(

@@ -85,6 +85,7 @@ class Sampler:
         return Drawn(tokens.copy(), log_probs.copy(), None if details is None else _copy(details))
 
     def _settle(self, responses: Sequence[Response], shape: tuple[int, ...]) -> None:
+        """Make the plan of sampling for these responses; it serves until the responses change."""
         self._of = responses
         for one in responses:
             if one.processors is None and Processors.needed(one.config):

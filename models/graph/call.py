@@ -139,6 +139,7 @@ class GraphCall:
         return lead
 
     def _run(self, values: list[Any], lead: Shape | None) -> tuple[Any, ...]:
+        """Run the graph, and return its outputs with the batch dimensions `lead` in place of its rows."""
         rows = None if lead is None else prod(lead)
         binding = PointerBinding(self.session.get())
         host = here = binding.device("cpu", 0)

@@ -130,6 +130,7 @@ class _Lengths:
         return self._known.get(name)
 
     def _computed(self, name: bytes, depth: int) -> _Values | None:
+        """The elements of a tensor of sizes, from the nodes that compute it; None if they are not known."""
         given = constant(self._model, self._graph, name)
         if given is not None:
             whole = [int(value) if value == value // 1 else None for value in given.tolist()]

@@ -188,6 +188,10 @@ class TokenLogProbs(Module):
         self, compute: Any, rows: Sequence[NDArray[np.int64]], wanted: Sequence[NDArray[np.bool_]] | None,
         temperatures: Sequence[float] | None, supports: Sequence[Support] | None,
     ) -> tuple[Any, list[NDArray[np.int64]]]:  # fmt: skip
+        """The values of all runs in one array, and the position in it for each token of a row.
+
+        Position 0 is a zero, for tokens without a log-prob.
+        """
         places = [np.zeros(len(row), np.int64) for row in rows]
         found: list[Any] = []
         count = 1

@@ -122,7 +122,7 @@ class DistributionMethods(LLMWrapperBase):
             >>> dist.log_prob(ids).shape == ids.shape
             True
         """
-        scored = self._scored(tensordict, "get_dist", logits_key)
+        scored = self._score_logits(tensordict, "get_dist", logits_key)
         if as_nested_tensor:
             if as_padded_tensor:
                 raise TypeError("as_padded_tensor and as_nested_tensor are exclusive")
@@ -163,7 +163,7 @@ class DistributionMethods(LLMWrapperBase):
         Warns:
             UserWarning: a prompt's tokens are not those at the start of its row.
         """
-        scored = self._scored(tensordict, "get_dist_with_prompt_mask", logits_key)
+        scored = self._score_logits(tensordict, "get_dist_with_prompt_mask", logits_key)
         options = self.options
         key = nested_key(options.tokens_key, "prompt") if tokens_key is None else tokens_key
         value = tensordict.get(key, None, as_list=True)
@@ -186,7 +186,7 @@ class DistributionMethods(LLMWrapperBase):
             NotImplementedError: with ``generate=True``.
             ValueError: there is no assistant mask.
         """
-        scored = self._scored(tensordict, "get_dist_with_assistant_mask", logits_key)
+        scored = self._score_logits(tensordict, "get_dist_with_assistant_mask", logits_key)
         dist = self._masked(scored, self._assistant(tensordict, scored, assistant_mask_key), padding_side)
         tokens = Layout(scored.shape, self.options.pad_output).make(
             type(scored.written[self.options.tokens_key]), full=scored.rows
@@ -204,7 +204,7 @@ class DistributionMethods(LLMWrapperBase):
         padding_side: str = "left", **kwargs: Any,
     ) -> LLMMaskedCategorical:  # fmt: skip
         """The distributions of all real tokens. Raises NotImplementedError with ``generate=True``."""
-        scored = self._scored(tensordict, "get_dist_with_attention_mask", logits_key)
+        scored = self._score_logits(tensordict, "get_dist_with_attention_mask", logits_key)
         mask = self._mask(tensordict, scored, attention_mask_key)
         return self._masked(scored, mask, padding_side)
 
@@ -218,7 +218,7 @@ class DistributionMethods(LLMWrapperBase):
             NotImplementedError: with ``generate=True``.
             ValueError: the mask has another shape.
         """
-        scored = self._scored(tensordict, "get_dist_with_custom_mask", logits_key)
+        scored = self._score_logits(tensordict, "get_dist_with_custom_mask", logits_key)
         logits = self._laid_out(scored, scored.logits, padding_side)
         dist = nn.distributions.LLMMaskedCategorical(logits, mask)
         if not dist.position_level_masking:
@@ -293,7 +293,8 @@ class DistributionMethods(LLMWrapperBase):
 
     # -- masks ---------------------------------------------------------------------------------
 
-    def _scored(self, td: Any, method: str, logits_key: NestedKey) -> _Scored:
+    def _score_logits(self, td: Any, method: str, logits_key: NestedKey) -> _Scored:
+        """Score a TensorDict for the distribution that `method` returns: its rows, logits and masks."""
         if self.options.generate:
             raise NotImplementedError(
                 f"{method} is not implemented for generate=True. You can create a new version of this "

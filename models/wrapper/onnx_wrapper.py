@@ -518,6 +518,7 @@ class OnnxWrapper(DistributionMethods):
     # -- generation ----------------------------------------------------------------------------
 
     def _generate(self, td: Any, layout: Layout, kwargs: Mapping[str, Any]) -> dict[NestedKey, Any]:
+        """Generate responses, and return the entries to write by key."""
         options = self.options
         given = dict(kwargs)
         row_options, own_seeds = given.pop("row_options", None), given.pop("seeds", None)

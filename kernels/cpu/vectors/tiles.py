@@ -41,6 +41,10 @@ def _tile_of(
 
 
 def _define(function: ir.Function, rows: int, vectors: int, kind: ir.VectorType) -> None:
+    """Emit the body of a tile's function: c = a b or, with `add`, c += a b, for `rows` x `vectors` of c.
+
+    The sums stay in registers; each pass of the loop over `depth` reads a column of a and a row of b.
+    """
     a, row_a, step_a, b, row_b, c, row_c, depth, add = function.args
     builder = ir.IRBuilder(function.append_basic_block("entry"))
     pointer, lanes = kind.as_pointer(), kind.count

@@ -476,7 +476,7 @@ class JitFunction:
             runner = self._kept.get((forms, dynamic_shapes(flat, level)))
             structure = _joined(given, names)
             if runner is None:
-                runner = self._traced(forms, structure, flat, level)
+                runner = self._trace_dynamic(forms, structure, flat, level)
             if not runner.fits(flat.leaves):
                 key = (forms, tuple([getattr(leaf, "shape", ()) for leaf in flat.leaves]))
                 runner = self._kept.get(key)
@@ -492,7 +492,7 @@ class JitFunction:
         with self._named.drawing():
             return trace_function(self.fn, *args, **kwargs)
 
-    def _traced(self, forms: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
+    def _trace_dynamic(self, forms: Any, structure: Structure, flat: Flattener, level: int) -> Runner:
         """The graph with as many dynamic sizes as it can have."""
         first = level
         undo = functools.partial(Named.put_back, self._named.held())

@@ -257,7 +257,7 @@ def _axes(x: GraphArray, axis: Axes) -> tuple[int, ...]:
     return tuple(range(x.ndim)) if axis is None else tuple(sorted(normalize_axis_tuple(axis, x.ndim)))
 
 
-def _reduced(x: GraphArray, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+def _reduced_shape(x: GraphArray, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
     """The shape after a reduction."""
     return tuple(1 if axis in axes else n for axis, n in enumerate(x.shape) if keepdims or axis not in axes)
 
@@ -270,7 +270,7 @@ def _reduce(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) ->
         return x
     # onnxruntime reduces few types of integers.
     wide = x if x.dtype.kind == "f" or x.dtype in (np.int32, np.int64) else graph.cast(x, np.int64)
-    shape = _reduced(x, axes, keepdims)
+    shape = _reduced_shape(x, axes, keepdims)
     out = graph.emit(op, [wide, graph.ints(*axes)], shape, wide.dtype, keepdims=int(keepdims))
     return graph.cast(out, x.dtype)
 
@@ -300,7 +300,7 @@ def _extreme_of_int64(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims
     axes, wide, sign = _axes(x, axis), graph.cast(x, np.int64), graph.constant(np.int64(-(2**63)))
     out: Any = wide ^ sign if x.dtype == np.uint64 else wide  # whose order is that of x
     for k in axes:
-        shape = _reduced(out, (k,), True)
+        shape = _reduced_shape(out, (k,), True)
         at = graph.emit(op, [out], shape, np.int64, axis=k, keepdims=1)
         out = graph.emit("GatherElements", [out, at], shape, np.int64, axis=k)
     out = out ^ sign if x.dtype == np.uint64 else out
@@ -345,6 +345,7 @@ _REDUCTIONS: dict[Function, tuple[str, np.ufunc, int | None]] = {
 def _onnx_reduction(
     function: Function, graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **options: Any
 ) -> Array | GraphArray:
+    """A reduction in a graph, as NumPy computes it: with `where`, `initial`, NaN and exact int64."""
     op, join, left_out = _REDUCTIONS[function]
     x, initial = graph.operand(a), options.get("initial")
     given = x.dtype
@@ -422,6 +423,7 @@ def _onnx_var(
     mean: ArrayLike = NOT_GIVEN,
     correction: Any = NOT_GIVEN,
 ) -> GraphArray:
+    """`numpy.var` in a graph."""
     ddof = ddof if correction is NOT_GIVEN else correction
     x = graph.operand(a)
     if where is not True and where is not NOT_GIVEN:
@@ -508,7 +510,7 @@ def _onnx_position(
         sign = 1 if function is np.argmax else -1
         most = np.finfo(x.dtype).max
         x = np.where(np.isnan(x), sign * np.inf, np.clip(x, -most, most))
-    return graph.emit(op, [x], _reduced(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
+    return graph.emit(op, [x], _reduced_shape(x, (axis,), keep), np.int64, axis=axis, keepdims=int(keep))
 
 
 # -- formulas ----------------------------------------------------------------------------------------------

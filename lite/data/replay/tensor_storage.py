@@ -282,6 +282,7 @@ class TensorStorage(Storage):
             raise RuntimeError("a storage with compress_next=True is written by extend and add alone.")
 
     def _append(self, data: Any, count: int | None) -> int:
+        """Write one row (`count` None) or `count` rows at the cursor; returns where they start."""
         many = count is not None
         data = self._as_rows(data, many)
         columns = self._columns
@@ -293,15 +294,12 @@ class TensorStorage(Storage):
             pairs = columns.pairs(data, many)
         else:
             pairs = self._next.pairs(columns, data, many, n, start, length)
+        first, written = start, n
         if n > rows:  # the first ones would be written over
-            skipped = n - rows
-            pairs = [(array, value[skipped:]) for array, value in pairs]
-            first, n = (start + skipped) % rows, rows
-        else:
-            first = start
+            pairs = [(array, value[n - rows :]) for array, value in pairs]
+            first, n = (start + n - rows) % rows, rows
         stop = first + n
         inner = 1 if self.ndim == 1 else self.max_size // rows
-        written = 1 if count is None else count
         try:
             self._before(first, n, length)
             if stop <= rows:

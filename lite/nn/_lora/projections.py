@@ -142,6 +142,7 @@ def _products(
 def _product(
     model: Buffer, node: Operation, weights: Mapping[str, Weight], makers: Mapping[str, Operation]
 ) -> Projection | None:
+    """The projection of a node that multiplies by a weight matrix; None for another node."""
     if node.op not in ("MatMul", "Gemm", "FusedMatMul", "MatMulNBits") or len(node.inputs) < 2:
         return None
     attributes = node.attributes

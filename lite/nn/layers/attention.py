@@ -245,6 +245,7 @@ class MultiheadAttention(Module):
         self, query: Array, key: Array, value: Array, key_padding_mask: Array | None, attn_mask: Array | None,
         is_causal: bool,
     ) -> None:  # fmt: skip
+        """Raise torch's error for inputs or masks whose shapes do not fit."""
         dims = query.ndim
         if dims not in (2, 3) or key.ndim != dims or value.ndim != dims:
             raise AssertionError(

@@ -178,6 +178,10 @@ class _Convolution(Module):
         return None if kernels is None else kernels.Convolution(*how)
 
     def _convolve(self, x: Array, weight: Array, fit: Fit) -> Array:
+        """The convolution of x, (N, channels, *size), as a product of `weight` with the matrix of patches.
+
+        Blocks of samples are computed one after the other, in one buffer for patches.
+        """
         kernel, stride = tuple(weight.shape[2:]), self.stride
         extents = span(kernel, self.dilation)
         before, after, inner = fit

@@ -47,6 +47,7 @@ class _Cell(Module):
             fill_uniform(self._held(name), bound, rng)
 
     def _run(self, step: Step, input: Array, given: State | None, count: int) -> State:
+        """One step of a cell. The state has `count` arrays; None for zeros. Returns the next state."""
         if input.ndim not in (1, 2):
             raise ValueError(f"the input must be (input_size,) or (N, input_size), got {tuple(input.shape)}")
         w_ih, w_hh, b_ih, b_hh = map(self._tensor, ("weight_ih", "weight_hh", "bias_ih", "bias_hh"))

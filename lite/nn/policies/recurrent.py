@@ -210,6 +210,7 @@ class _RecurrentModule(TensorDictModuleBase):
         self, layer: Recurrent, in_key: NestedKey | None, in_keys: Sequence[NestedKey] | None,
         out_key: NestedKey | None, out_keys: Sequence[NestedKey] | None, default_recurrent_mode: bool | None,
     ) -> None:  # fmt: skip
+        """Check the layer and the keys, and keep them."""
         name = type(self).__name__
         for kind, one, several in (("in", in_key, in_keys), ("out", out_key, out_keys)):
             if (one is None) == (several is None):
