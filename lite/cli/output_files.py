@@ -36,7 +36,8 @@ def check_file(flag: str, file: str | None, *read: str | None) -> None:
         read: what the command reads or writes besides.
 
     Raises:
-        FileNotFoundError, IsADirectoryError: there is no such folder, or it is the file.
+        FileNotFoundError: the folder of the file does not exist.
+        IsADirectoryError: the path is a folder.
         ValueError: it is one of these files.
     """
     if file is None:

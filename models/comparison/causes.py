@@ -1,9 +1,9 @@
-"""Which of the usual mistakes makes two columns of log-probs differ.
+"""Which of the usual mistakes makes two columns of log-probs, A and B, differ.
 
-Each mistake is tried out: what would B have written if it were A with this mistake? The one that comes
-nearest to what B did write is named, if it explains most of the difference and leaves little. Of other models
-some temperature is the nearest, too: it leaves much, or lies at an edge of what was tried, and is not named.
-A part of the tokens is enough.
+For each mistake, B is predicted from A: the log-probs that A would have with this mistake. The mistake whose
+prediction is nearest to B is named, if it explains most of the difference and leaves little. For different
+models some temperature is nearest, too, but it leaves much, or is an edge of the grid, so it is not named. A
+sample of the tokens is enough.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from lite.models.comparison.supports import WHOLE, Support, SupportFit, at_edge,
 from lite.models.decoder.protocol import Decoder
 from lite.models.decoder.scoring import score
 
-ROUNDING = 1e-6  # a smaller mean difference has no cause
-AGREE = 1e-3  # a smaller one has only if something explains it
-EXPLAINS = 0.5  # share of the difference that a cause has to explain
-LITTLE = 0.25  # mean size, in nats, of what it may leave; as much as coarse quantisation makes
-NEARLY_ALL = 0.9  # share from which on it may leave more
-BETTER = 0.6  # of what one cause leaves unexplained, two together may leave so much
-MOST = 10.0  # a larger difference of one token counts as this one
-TOKENS, TOKENS_OF_A_ROW = 4096, 256
-LOGITS = 2**25  # of the vocabulary times tokens, which is what trying out costs
-FEWEST = 8  # tokens, to say anything
+ROUNDING = 1e-6  # mean difference in nats; below, A and B agree
+AGREE = 1e-3  # mean difference; below, A and B agree unless a cause convinces
+EXPLAINS = 0.5  # the share of the difference that a cause has to explain
+LITTLE = 0.25  # the mean difference, in nats, that it may leave: that of coarse quantisation
+NEARLY_ALL = 0.9  # the explained share from which on it may leave more
+BETTER = 0.6  # two causes together are named if they leave less than this share of what one leaves
+MOST = 10.0  # differences of a token are clipped to this, so that one outlier does not decide
+TOKENS, TOKENS_OF_A_ROW = 4096, 256  # the sample: at most so many in all, and of a row
+LOGITS = 2**25  # at most, vocabulary times tokens: they are computed for each cause
+FEWEST = 8  # tokens below which no cause is named
 _TEMPERATURES = tuple(2.0 ** (i / 8) for i in range(-16, 17))
 
 
@@ -41,10 +41,10 @@ class Cause:
         name: "temperature", "truncated support", "temperature and truncated support", "off by one",
             "special tokens", "quantisation" or "unexplained".
         detail: what B seems to have done, in a sentence.
-        explained: the share of the mean difference that it explains; 0 where that means nothing.
-        parameters: numbers that belong to it, as `{"temperature": 0.7}`.
-        left: the mean size of the differences that it leaves, in nats.
-        at_edge: its parameter is the last that was tried, so one beyond might be nearer: no explanation.
+        explained: the share of the mean difference that it explains; 0 if there are too few tokens.
+        parameters: its numbers, such as `{"temperature": 0.7}`.
+        left: the mean absolute difference that it leaves, in nats.
+        at_edge: whether its parameter is an edge of the grid: one beyond might be nearer, so it is not named.
     """
 
     name: str
@@ -63,10 +63,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class _Evidence:
-    """The tokens that are looked at: of some rows the first few."""
+    """A sample of the tokens: the first ones of some rows."""
 
-    rows: list[LoggedResponse]  # cut
-    a: list[NDArray[np.float64]]  # not cut: what is shifted comes from behind
+    rows: list[LoggedResponse]  # cut to the sample, as b is
+    a: list[NDArray[np.float64]]  # of the whole row: the shift by one reads the token after the sample
     b: list[NDArray[np.float64]]
 
     def tried(
@@ -89,7 +89,7 @@ def find_causes(
     b: Sequence[NDArray[np.float64]],
     bos_token_id: int | None,
 ) -> tuple[Cause | None, tuple[Cause, ...]]:
-    """The likely cause, None where A and B agree, and all that were tried, the best first.
+    """The likely cause (None if A and B agree), and all causes that were tried, the best first.
 
     Args:
         decoder: model A; None where A is a file, too, so that only what needs no model can be tried.
@@ -142,6 +142,7 @@ def _chosen(
 
 
 def _shifted_values(evidence: _Evidence) -> Iterator[Cause]:
+    """Causes "off by one" in the columns: B has A's values of the next or the previous token."""
     for shift, where in ((1, "next"), (-1, "previous")):
         values = []
         for a, b in zip(evidence.a, evidence.b, strict=True):
@@ -154,6 +155,7 @@ def _shifted_values(evidence: _Evidence) -> Iterator[Cause]:
 
 
 def _shifted_distributions(decoder: Decoder, evidence: _Evidence) -> Iterator[Cause]:
+    """Causes "off by one" in the logits: B scores tokens by the logits of the position after or before."""
     late = [np.full(len(b), np.nan) for b in evidence.b]
     early = [np.full(len(b), np.nan) for b in evidence.b]
     for i, start, logits in _distributions(decoder, evidence.rows):
@@ -172,6 +174,7 @@ def _shifted_distributions(decoder: Decoder, evidence: _Evidence) -> Iterator[Ca
 
 
 def _special_tokens(decoder: Decoder, evidence: _Evidence, bos: int | None) -> Iterator[Cause]:
+    """Causes "special tokens": B has one beginning-of-text token more or less before the prompt."""
     if bos is None:
         return
     with_bos = [np.concatenate([[bos], row.prompt_ids]) for row in evidence.rows]
@@ -210,12 +213,15 @@ def _rescored(
 
 
 def _sampling(decoder: Decoder, evidence: _Evidence) -> tuple[Cause, Cause, Cause]:
-    """The best temperature, the best support, and the best of both together."""
+    """The best temperature, the best support, and the best of both together.
+
+    A coarse grid of all pairs comes first, then a fine one around the best pairs of the coarse one.
+    """
     every = supports(decoder.vocab_size)
     coarse = _fitted(decoder, evidence, {t: {WHOLE, *every} for t in _TEMPERATURES})
     grid: dict[float, set[Support]] = {}
     for pairs in _kinds(coarse):
-        # Each kind has its turn, as what lies between two values of one may beat the best of another.
+        # The best of each kind: a value between two points of its coarse grid may beat the other kinds.
         for kind in sorted({support.kind for _, support in pairs}):
             temperature, support = min((p for p in pairs if p[1].kind == kind), key=coarse.__getitem__)
             for t in _near(temperature) if temperature != 1 else [1.0]:
@@ -264,7 +270,7 @@ def _fitted(
     decoder: Decoder, evidence: _Evidence, grid: Mapping[float, set[Support]]
 ) -> dict[tuple[float, Support], float]:
     """For each pair of temperature and support: the sum of unexplained differences."""
-    # The mildest first: it is named where the tokens at hand do not tell several apart.
+    # The mildest support first: it is named if several fit the sample equally well.
     fit = SupportFit({t: sorted(some, key=mildness, reverse=True) for t, some in grid.items()}, MOST)
     for i, start, logits in _distributions(decoder, evidence.rows):
         ids = evidence.rows[i].response_ids[start : start + len(logits)]
@@ -277,7 +283,7 @@ def _distributions(
 ) -> Iterator[tuple[int, int, NDArray[np.float32]]]:
     """Logits (n, V) of the response's positions, in chunks: row, first position, logits.
 
-    Position j is the distribution of token j; there is one more than tokens, of what would follow.
+    Position j is the distribution of token j; the last one is that of the token after the response.
     """
     held = decoder.acquire(1)
     try:
@@ -292,15 +298,16 @@ def _distributions(
 
 
 def _noise(a: NDArray[np.float64], log_ratios: NDArray[np.float64], without_model: bool) -> Cause:
-    """Quantisation, if the difference looks like noise: no bias but that of noise, and not a few odd tokens.
+    """The cause "quantisation" if the difference looks like noise, else "unexplained".
 
-    Tokens drawn from B have log B - log A = KL(B, A) on average, half the variance for small noise.
+    Noise is spread over many tokens, and its mean is small: tokens sampled from B have log B - log A =
+    KL(B, A) on average, which is half the variance for small noise.
     """
     size = _size(log_ratios)
     deviation, mean = float(np.sqrt((size**2).mean())), float(log_ratios.mean())
-    unsure = size[a < np.log(0.9)]  # where A is sure of a token, noise does not show
+    unsure = size[a < np.log(0.9)]  # noise hardly changes tokens whose probability is near 1
     even = len(unsure) < FEWEST or np.median(unsure) > 0.1 * unsure.mean()
-    bias = 3 * deviation / np.sqrt(len(log_ratios)) + deviation**2
+    bias = 3 * deviation / np.sqrt(len(log_ratios)) + deviation**2  # three standard errors, and the KL
     if even and deviation < 0.5 and abs(mean) <= bias:
         return Cause(
             "quantisation",
@@ -316,4 +323,5 @@ def _noise(a: NDArray[np.float64], log_ratios: NDArray[np.float64], without_mode
 
 
 def _size(difference: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Absolute differences, clipped at `MOST`."""
     return np.minimum(np.abs(difference), MOST)

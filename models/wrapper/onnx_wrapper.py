@@ -91,7 +91,9 @@ class OnnxWrapper(DistributionMethods):
         prefix_cache: bytes of a cache of beginnings, for growing chats.
 
     Raises:
-        FileNotFoundError, ValueError, RuntimeError: missing files; contradicting arguments; no usable GPU.
+        FileNotFoundError: a file is missing.
+        ValueError: arguments contradict each other.
+        RuntimeError: there is no usable GPU.
 
     Example:
         >>> from lite import TensorDict

@@ -74,8 +74,7 @@ def jit(
 
     Args:
         static_argnames: names of arguments that are part of the graph: one graph for each value.
-        donate: names of arguments that the caller does not use again; they stay in the session, which writes
-            over them.
+        donate: names of arguments that the caller does not use again; they stay in the session, overwritten.
         dynamic_axes: `{name: {axis: label}}`, axes whose size may change. By default batch dimensions of
             TensorDicts and first axes of arrays, if one graph serves all sizes, or a graph for each shape.
         providers: onnxruntime's execution providers; the CPU's by default. With `CUDAExecutionProvider`,
@@ -86,7 +85,8 @@ def jit(
         fallback: run `fn` itself, with one warning, where it has no graph.
 
     Raises:
-        NotImplementedError, ImportError: at a call, `fn` does what no graph does; without onnxruntime.
+        NotImplementedError: at a call, `fn` does something that graphs do not support.
+        ImportError: at a call, onnxruntime is missing.
         RuntimeError: at a call, `fn` branches on numbers, or leaves arrays outside of its results.
 
     Source:

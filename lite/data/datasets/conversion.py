@@ -40,7 +40,7 @@ def converted(
             before anything is written.
 
     Raises:
-        FileExistsError: there is something at `folder`.
+        FileExistsError: `folder` exists.
         ValueError: the files say that they hold more than they can.
     """
     place = os.path.abspath(folder)

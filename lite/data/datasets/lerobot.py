@@ -64,7 +64,8 @@ def lerobot_to_memmap(
 
     Raises:
         FileNotFoundError: `meta/info.json`, all Parquet files or a video are missing.
-        FileExistsError, ImportError: there is something at `folder`; pyarrow, Pillow or ffmpeg is missing.
+        FileExistsError: `folder` exists.
+        ImportError: pyarrow, Pillow or ffmpeg is missing.
         ValueError: another version, columns, sizes or values that differ or are missing, frames out of order,
             a file that is damaged, a link, or claims to hold more than it can; names that are not images, a
             video that has other frames than its episodes.

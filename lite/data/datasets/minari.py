@@ -41,7 +41,8 @@ def minari_to_memmap(source: str | os.PathLike[str], folder: str | os.PathLike[s
 
     Raises:
         FileNotFoundError: there is no `main_data.hdf5`, and no metadata that names another format.
-        FileExistsError, ImportError: there is something at `folder`; no h5py, or for "arrow" no pyarrow.
+        FileExistsError: `folder` exists.
+        ImportError: h5py, or for "arrow" pyarrow, is missing.
         ValueError: another format, images stored as JPEG (write them with `jpeg_encoding=False`), text as
             observations or in actions, episodes with different entries, or a file that is damaged, a link, or
             smaller than it claims.

@@ -152,7 +152,8 @@ class MultiStep(Module):
         shift_done: shift `done_keys` too. All arguments are attributes, which may be changed at any time.
 
     Raises:
-        ValueError, TypeError: gamma or n_steps out of range; n_steps is not an integer.
+        ValueError: gamma or n_steps is out of range.
+        TypeError: n_steps is not an integer.
 
     Source:
         Sutton (1988), Learning to predict by the methods of temporal differences.

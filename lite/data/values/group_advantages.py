@@ -159,7 +159,8 @@ class MCAdvantage(Module):
         verbose, divide: log groups to the logger "lite"; divide by their deviation, see `group_advantages`.
 
     Raises:
-        TypeError, ValueError: grpo_size is not an integer; sizes, trajectory_return or bounds out of range.
+        TypeError: grpo_size is not an integer.
+        ValueError: a size, trajectory_return or a bound is out of range.
 
     Source:
         torchrl's `MCAdvantage`.

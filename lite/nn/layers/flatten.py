@@ -68,7 +68,8 @@ class Unflatten(Module):
 
     Raises:
         TypeError: `dim` is not an integer; names of dimensions are not taken.
-        RuntimeError, IndexError: sizes that do not fit, or a dimension that the input does not have.
+        RuntimeError: the sizes do not fit.
+        IndexError: the input does not have the dimension.
 
     Source:
         torch.nn.Unflatten.

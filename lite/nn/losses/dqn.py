@@ -123,7 +123,8 @@ class DQNLoss(ValueNetworkLoss):
 
         Raises:
             KeyError: an entry is missing.
-            RuntimeError, ValueError: shapes that differ, or a loss that is NaN.
+            RuntimeError: shapes differ.
+            ValueError: shapes differ, or the loss is NaN.
         """
         keys = self.tensor_keys
         td = self._batch(tensordict)
@@ -306,7 +307,8 @@ class DistributionalDQNLoss(ValueNetworkLoss):
         """Accept TD0 alone, which `forward` computes.
 
         Raises:
-            KeyError, NotImplementedError: another estimator.
+            KeyError: the estimator is unknown.
+            NotImplementedError: it is not TD0.
         """
         if value_type is not None and named(value_type) is not ValueEstimators.TD0:
             raise NotImplementedError(f"{type(self).__name__} supports TD0, got {value_type}.")

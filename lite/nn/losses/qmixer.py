@@ -1,4 +1,4 @@
-"""QMixerLoss: Q-learning of the value that several agents have together."""
+"""QMixerLoss: Q-learning for agents who share a reward, with a mixer of their values (QMIX, VDN)."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ class QMixerKeys(UnweightedKeys):
 
 
 class QMixerLoss(LossModule):
-    """Q-learning of several agents who share a reward: of the value that a mixer makes of those of all.
+    """Q-learning for several agents who share a reward: a mixer computes one value from the agents' values.
 
-    Reads what the networks read, ("agents", "action"), and under "next" what the networks read, "reward",
-    (*batch, 1), "done" and "terminated". Returns "loss", and writes the squared error of each step to
-    "td_error", (*batch, 1), the priority of a prioritized buffer.
+    Reads the inputs of the networks, ("agents", "action"), and under "next" the inputs of the networks,
+    "reward", (*batch, 1), "done" and "terminated". Returns "loss", and writes the squared error of each step
+    to "td_error", (*batch, 1), the priority of a prioritized buffer.
 
     Args:
-        local_value_network: a TensorDictModule that writes the values of the actions of each agent,
-            (*batch, n_agents, n), and the best action, as a `QValueModule` behind a `MultiAgentMLP`.
-        mixer_network: a TensorDictModule from the values of the actions that the agents took,
-            ("agents", "chosen_action_value"), (*batch, n_agents, 1), and for QMIX a state, to the value of
-            all, "chosen_action_value", (*batch, 1); or a module of the first alone.
+        local_value_network: a TensorDictModule that writes each agent's action values,
+            (*batch, n_agents, n), and its best action, as a `QValueModule` behind a `MultiAgentMLP`.
+        mixer_network: a TensorDictModule that reads the values of the chosen actions,
+            ("agents", "chosen_action_value"), (*batch, n_agents, 1), and for QMIX a state, and writes the
+            joint value, "chosen_action_value", (*batch, 1). Or a module of the first input alone.
         loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
         delay_value: value next states by target networks, which `SoftUpdate` or `HardUpdate` updates.
-        action_space: "one-hot", "categorical" or a spec; that of the network by default.
+        action_space: "one-hot", "categorical" or a spec; by default that of the network.
 
     Raises:
-        ValueError: no action space, or another one; another name of a distance.
+        ValueError: the action space is missing or unknown; `loss_function` is unknown.
 
     Source:
         Rashid et al. (2018), QMIX (arXiv:1803.11485); Sunehag et al. (2017), VDN (arXiv:1706.05296);
@@ -129,7 +129,8 @@ class QMixerLoss(LossModule):
 
         Raises:
             KeyError: an entry is missing.
-            RuntimeError, ValueError: shapes that differ, or a loss that is NaN.
+            RuntimeError: shapes differ.
+            ValueError: shapes differ, or the loss is NaN.
         """
         keys = self.tensor_keys
         td = self._batch(tensordict)

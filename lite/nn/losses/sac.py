@@ -55,7 +55,9 @@ class SACLoss(EntropyWeightedLoss):
         separate_losses, reduction, deactivate_vmap, use_prioritized_weights, generator: as for `TD3Loss`.
 
     Raises:
-        TypeError, RuntimeError, ValueError: a policy without `get_dist`; "auto" and no spec; wrong numbers.
+        TypeError: the policy has no `get_dist`.
+        RuntimeError: `target_entropy` is "auto", and there is no spec.
+        ValueError: a number is out of range.
 
     Source:
         Haarnoja et al. (2018), arXiv:1801.01290 and arXiv:1812.05905; torchrl.objectives.SACLoss.
@@ -150,7 +152,8 @@ class SACLoss(EntropyWeightedLoss):
 
         Raises:
             KeyError: an entry is missing.
-            RuntimeError, ValueError: shapes that differ, or a loss that is NaN.
+            RuntimeError: shapes differ.
+            ValueError: shapes differ, or the loss is NaN.
         """
         td = self._batch(tensordict)
         loss_qvalue, known = self.qvalue_loss(td)

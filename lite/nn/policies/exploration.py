@@ -286,7 +286,8 @@ class OrnsteinUhlenbeckProcessModule(ExplorationModule):
         generator: a `numpy.random.Generator`, a seed, or None for fresh entropy.
 
     Raises:
-        RuntimeError, KeyError: there is no spec; in a call, the action or its spec is missing.
+        RuntimeError: there is no spec.
+        KeyError: in a call, the action or its spec is missing.
         ValueError: `eps_end` exceeds `eps_init`; in a call, flags of another shape.
 
     Source:

@@ -100,7 +100,8 @@ class GRPOLoss(LossModule):
         ref_log_prob_padding_side, ref_log_prob_padding_value: how ragged reference log-probs are padded.
 
     Raises:
-        TypeError, ValueError: `entropy_bonus` without `get_dist`; unknown names, or numbers out of range.
+        TypeError: `entropy_bonus` is set, and the policy has no `get_dist`.
+        ValueError: a name is unknown, or a number out of range.
 
     Source:
         Shao et al. (2024), DeepSeekMath (arXiv:2402.03300); torchrl.objectives.llm.GRPOLoss.

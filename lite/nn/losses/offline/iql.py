@@ -59,7 +59,8 @@ class IQLLoss(EnsembleLoss):
         generator: seed or `numpy.random.Generator` for redrawn parameters.
 
     Raises:
-        TypeError, ValueError: the policy has no `get_dist`; an unknown distance or reduction.
+        TypeError: the policy has no `get_dist`.
+        ValueError: the distance or reduction is unknown.
 
     Source:
         Kostrikov et al. (2022), arXiv:2110.06169; torchrl.objectives.IQLLoss.
