@@ -28,8 +28,8 @@ from lite._tree.names import check_names
 from lite._tree.nontensor import MetaData, NonTensorData, NonTensorStack
 from lite._tree.protocol import class_registry
 
-_MAX_DEPTH = 200
-_RETRIES = 200
+_MAX_DEPTH = 200  # of nested folders, well below Python's limit of recursion
+_RETRIES = 200  # of a read during which a writer replaced the files
 _TYPED = meta.META_DATA.removesuffix("'>") + "["  # typed metadata, whose type the files do not have
 
 
@@ -353,6 +353,7 @@ def fill(out: Any, found: Any) -> Any:
 
 
 def _check(target: Any, source: Any) -> None:
+    """Raise if the batch size or the number of stacked parts of `source` does not fit `target`."""
     ours, theirs = target._parts(), source._parts()
     if ours is not None and theirs is not None and ours[1] == theirs[1] and len(ours[0]) != len(theirs[0]):
         raise ValueError(f"cannot load {len(theirs[0])} stacked tensordicts into a stack of {len(ours[0])}.")

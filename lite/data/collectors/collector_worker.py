@@ -11,18 +11,19 @@ from lite._processes.orphans import end_with_parent
 from lite.data.collectors.collector import Collector
 
 IDS = ("collector", "traj_ids")
-ID_BITS = 40  # of the ids of trajectories, for those of one process
+ID_BITS = 40  # of a trajectory's id count within a process; the bits above are the number of the process
 
 
 def serve(connection: Any, made: bytes, index: int) -> None:
     """Answer requests until the parent closes the connection, or ends.
 
-    A request is a name and what belongs to it, an answer "ok" or "failed" and what belongs to that.
+    Requests are (name, argument) pairs; answers are ("ok", result) or ("failed", message). The first answer,
+    before any request, is the number of frames of a batch.
 
     Args:
-        connection: to the parent, which first gets how many frames a batch has.
-        made: what makes the environment, and the arguments of `Collector`.
-        index: the number of the process, with which ids of trajectories begin.
+        connection: a pipe to the parent.
+        made: the pickled (create_env_fn, keyword arguments) of `Collector`.
+        index: the number of the process, which makes ids of trajectories differ between processes.
     """
     end_with_parent()
     collector: Collector | None = None
@@ -43,6 +44,7 @@ def serve(connection: Any, made: bytes, index: int) -> None:
 
 
 def _answer(collector: Collector, shared: _SharedBatch, index: int, name: str, given: Any) -> Any:
+    """The result of a request; a request for a batch may bring new weights in `given`."""
     if name == "seed":
         return collector.set_seed(*given)
     if name == "load":
@@ -59,14 +61,14 @@ def _answer(collector: Collector, shared: _SharedBatch, index: int, name: str, g
 
 
 class _SharedBatch:
-    """Batches in memory that the parent has, too; sent again only where entries or shapes changed."""
+    """The memory of batches, which the parent maps too; sent again only if entries or shapes change."""
 
     def __init__(self) -> None:
         self._batch: Any = None
         self._layout: Any = None
 
     def take(self, data: Any) -> Any:
-        """Store a batch; returns it if the parent has to learn of new memory, else None."""
+        """Store a batch in the shared memory; returns the batch if that memory is new, else None."""
         layout = {
             key: (getattr(value, "shape", None), getattr(value, "dtype", None))
             for key, value in data.items(True, True, is_leaf=is_leaf_nontensor)

@@ -1,4 +1,4 @@
-"""Numbers of episodes, and other ends: `TrajCounter`, `EndOfLifeTransform`, `RandomTruncationTransform`."""
+"""Numbering and ending episodes: `TrajCounter`, `EndOfLifeTransform`, `RandomTruncationTransform`."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from lite.specs.composite import Composite
 
 
 class EndOfLifeTransform(EnvironmentTransform):
-    """Marks the steps that cost a life, as Atari games have them; episodes do not end there.
+    """Marks the steps that cost a life, as in Atari games; the episode goes on.
 
     Args:
-        eol_key: where to write it, a boolean that is True where the episode is done, too.
-        lives_key: where to write the number of lives.
+        eol_key: the entry to write, True where a life is lost or the episode is done.
+        lives_key: the entry for the number of lives, int64.
         done_key: the done entry.
-        eol_attribute: where the environment has the number of lives, or a method that gives it.
+        eol_attribute: path of the environment's attribute, or method, with the number of lives.
 
     Raises:
-        RuntimeError: it is in no environment.
+        RuntimeError: the transform is not in an environment.
         KeyError: there is no done entry.
 
     Source:
@@ -52,7 +52,7 @@ class EndOfLifeTransform(EnvironmentTransform):
         if parent is None:
             raise RuntimeError("EndOfLifeTransform needs an environment, which has lives.")
         value: Any = parent.base_env
-        for name in self.eol_attribute:  # a SerialEnv gives a list of those of its environments
+        for name in self.eol_attribute:  # an attribute of a SerialEnv is a list, with one of each environment
             several = isinstance(value, list)
             value = [getattr(each, name) for each in value] if several else getattr(value, name)
         if isinstance(value, list):
@@ -84,21 +84,22 @@ class EndOfLifeTransform(EnvironmentTransform):
         return observation_spec
 
     def register_keys(self, loss_or_advantage: Any) -> None:
-        """Let a loss, or an estimator of advantages, end episodes where lives are lost."""
+        """Set the keys of a loss or an advantage estimator, so that episodes end where a life is lost."""
         loss_or_advantage.set_keys(done=self.eol_key, terminated=self.eol_key)
 
 
 class TrajCounter(EnvironmentTransform):
-    """Numbers the episodes: each start of one counts, in all environments of the batch together.
+    """Numbers episodes in the order of their starts, through all environments of the batch.
 
-    State dicts have the next number, which clones share. Processes count alone: number the episodes of a
-    `ParallelEnv` around it.
+    State dicts have the next number, which clones share. Each process has a counter of its own, so a
+    `ParallelEnv` needs the transform around it, not in its environments.
 
     Args:
-        out_key: where the number goes, int64 with the shape of the done entry beside it.
+        out_key: the entry for the number, int64 with the shape of the done entry beside it.
 
     Raises:
-        KeyError, RuntimeError: there is no done entry beside `out_key`; it is called without an environment.
+        KeyError: there is no done entry beside `out_key`.
+        RuntimeError: the transform is called without an environment, or before a reset.
 
     Source:
         torchrl.envs.TrajCounter.
@@ -117,7 +118,7 @@ class TrajCounter(EnvironmentTransform):
         self.register_buffer("traj_count", np.zeros((), np.int64))
 
     def _beside(self, keys: Iterable[NestedKey]) -> NestedKey:
-        """The first of the keys that is in the same node."""
+        """The first of the keys that is in the same nested TensorDict as `out_key`."""
         node = require_path(self.out_keys[0])[:-1]
         for key in keys:
             if require_path(key)[:-1] == node:
@@ -151,21 +152,24 @@ class TrajCounter(EnvironmentTransform):
 class RandomTruncationTransform(EnvironmentTransform):
     """Truncates episodes after random numbers of steps, so that environments do not start together.
 
-    It reads the count of a `StepCounter` before it. First episodes take from 1 to `max_horizon` steps; later
-    ones `max_horizon`, and from `min_horizon` to `max_horizon` with a probability.
+    It needs a `StepCounter` before it. The first episode of an environment has from 1 to `max_horizon` steps.
+    Later ones have a random number of steps, from `min_horizon` on, with probability `prob`, else
+    `max_horizon`.
 
     Args:
-        min_horizon, max_horizon: how many steps, both included.
-        prob: probability of a random number of steps.
-        first_episode_prob: that of the second episode of each environment; `prob` if None.
-        step_count_key: the count. A string stands for the first entry of that name in any node, too.
-        truncated_key, done_key: what is set at the end; strings stand beside the count.
+        min_horizon: the smallest number of steps, at least 1.
+        max_horizon: the largest number of steps.
+        prob: the probability of a random number of steps.
+        first_episode_prob: this probability for the second episode of each environment; `prob` if None.
+        step_count_key: the entry of the counter. A string also finds a nested entry of that name.
+        truncated_key: the entry to set at the end of an episode; a string is an entry beside the count.
+        done_key: another such entry.
         generator: a seed or a `numpy.random.Generator`.
 
     Raises:
-        ValueError: a probability or a horizon out of range.
-        RuntimeError: no counter comes before it.
-        NotImplementedError: it is called without an environment.
+        ValueError: a probability or a horizon is out of range.
+        RuntimeError: there is no counter before it.
+        NotImplementedError: the transform is called without an environment.
 
     Source:
         torchrl.envs.RandomTruncationTransform.
@@ -203,8 +207,8 @@ class RandomTruncationTransform(EnvironmentTransform):
         self.step_count_key = unravel_key(step_count_key)
         self.truncated_key, self.done_key = unravel_key(truncated_key), unravel_key(done_key)
         self.generator = np.random.default_rng(generator)
-        self._horizons: Any = None  # of each environment, as the count
-        self._first: Any = None  # whether the episode is the first
+        self._horizons: Any = None  # steps of the present episodes, of the shape of the count
+        self._first: Any = None  # whether the present episodes are the first ones
 
     def _count_key(self, keys: Any) -> Any:
         own, found = self.step_count_key, list(keys.keys(True, True))
@@ -212,7 +216,7 @@ class RandomTruncationTransform(EnvironmentTransform):
         return own if own in alike else next(iter(alike), None)
 
     def _end_keys(self, keys: Any) -> list[NestedKey]:
-        """Where "truncated" and "done" are."""
+        """The keys of the entries that are set at the end of an episode."""
         node = require_path(self._count_key(keys))[:-1]
         ends = (self.truncated_key, self.done_key)
         return [unravel_key((*node, key)) if isinstance(key, str) else key for key in ends]
