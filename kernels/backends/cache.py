@@ -1,12 +1,12 @@
 """The cache of compiled kernels on disk, shared by processes.
 
-Numba's own cache asks for a folder that it may write to before it looks for what is there. This one reads
-from every folder that it may read, so that what was compiled while an image was built serves on a read-only
+Numba's own cache needs a folder that it may write to, even to read compiled code. This one reads
+from every folder that it may read, so code that was compiled into an image is used on a read-only
 system. The folders, in their order: that of the environment variable NUMBA_CACHE_DIR, `__pycache__` beside
-the package `lite`, and the user's cache folder. What is compiled is written to the first that takes it.
+the package `lite`, and the user's cache folder. New code is written to the first that is writable.
 
-What lies in a folder goes by the digest of all kernels' sources, as Numba would keep a kernel whose helper
-in another file has changed, and by Numba's version. Code goes by the processor that it was made for: this
+The key of code is the digest of all kernels' sources (Numba would reuse a kernel whose helper in another
+file has changed), Numba's version, and the processor that it was compiled for: this
 one, or a level that it has (see `portable`).
 """
 
@@ -34,7 +34,7 @@ appdirs: Any = importlib.import_module("numba.misc.appdirs")
 
 # The package, or the checkout, where this folder lies at the top.
 _TOP = Path(__file__).parents[2]
-# Not in the package: pip would leave it there, and Python import the rest as a package without contents.
+# Not in the package: pip would not remove it, and Python would import the rest as an empty package.
 _BESIDE = (_TOP.parent if (_TOP / "__init__.py").is_file() else _TOP) / "__pycache__"
 
 
@@ -77,7 +77,7 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
         return None
 
     def _keys(self, sig: Any, codegen: Any) -> Iterator[Any]:
-        """The keys of code for these types: first that for this very processor."""
+        """The keys of code for these types: first that for this processor, then that for the level."""
         signature, (triple, processor, features), code = self._index_key(sig, codegen)
         yield signature, (triple, processor, features), code
         level = _level()
@@ -100,7 +100,7 @@ class KernelCache(caching.FunctionCache):  # type: ignore[misc]
 
 @functools.cache
 def folders() -> tuple[Path, ...]:
-    """All that may hold compiled kernels of these sources, but for those that any user may write."""
+    """The folders of compiled kernels of these sources, without those that any user may write to."""
     roots = [Path(config.CACHE_DIR).absolute()] if config.CACHE_DIR else []
     roots.append(_BESIDE)
     of_the_user = Path(appdirs.AppDirs(appname="numba", appauthor=False).user_cache_dir)
@@ -111,7 +111,7 @@ def folders() -> tuple[Path, ...]:
 
 
 def _trusted(folder: Path) -> bool:
-    """Whether nobody else can have put into a folder what is there, which would be run.
+    """Whether only this user can have written to a folder, whose code would be run.
 
     The folder beside the package is trusted as the package is.
     """

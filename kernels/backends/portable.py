@@ -1,8 +1,8 @@
-"""Caches of compiled kernels that other machines read.
+"""Caches of compiled kernels for other machines.
 
-Numba's code is for the very processor that compiled it. For a folder that is copied, `lite warmup --output`
-compiles for a level that most processors of the architecture have, and a processor that has it reads that
-code where there is none of its own: x86-64-v3 (AVX2 and fused multiply-add: Intel since 2013, AMD since 2015)
+Numba compiles for the processor at hand. For a folder that is copied, `lite warmup --output` compiles for a
+level that most processors of the architecture have. A processor that has the level reads that code if there
+is none of its own. Levels are x86-64-v3 (AVX2 and fused multiply-add: Intel since 2013, AMD since 2015)
 and plain 64-bit ARM.
 """
 
@@ -11,7 +11,7 @@ import platform
 from collections.abc import Mapping
 from pathlib import Path
 
-# LLVM's name, and those of what it has that other processors of the architecture lack.
+# LLVM's name of the level, and of the features that it has beyond the architecture's baseline.
 _LEVELS: dict[str, tuple[str, tuple[str, ...]]] = {
     "x86_64": ("x86-64-v3", ("avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe")),
     "aarch64": ("generic", ()),

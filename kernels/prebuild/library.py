@@ -22,7 +22,7 @@ _COMPILE = (
     "-std=c11", "-O2", "-ffreestanding", "-fPIC", "-fvisibility=hidden", "-fno-stack-protector",
     "-fno-asynchronous-unwind-tables", "-Wall", "-Wextra", "-Werror",
 )  # fmt: skip
-# No library is linked, not even C's: what is missing would be a symbol that no process has to have.
+# No library is linked, not even C's, so that a missing symbol is an error here and not in a process later.
 _LINK = {
     "linux": (
         "-shared", "-nostdlib", "-Wl,--no-undefined", "-Wl,--gc-sections", "-Wl,-s", "-Wl,-z,noexecstack",
@@ -46,13 +46,13 @@ class BuildError(RuntimeError):
 
 
 def compiler_for(target: Target, asked: str | None) -> list[str]:
-    """The command of the C compiler: the one asked for, CC, or what is usual for the target.
+    """The command of the C compiler: `asked`, or the variable CC, or the usual one for the target.
 
     Raises:
         BuildError: there is none.
     """
     if asked or (target.native and os.environ.get("CC")):
-        said = asked or os.environ["CC"]  # on Windows a backslash is a part of a path
+        said = asked or os.environ["CC"]  # on Windows a backslash is part of a path, not an escape
         command = shlex.split(said.replace("\\", "\\\\") if os.name == "nt" else said)
     else:
         usual: tuple[str, ...] = ()
@@ -96,15 +96,15 @@ def build(
     names: Sequence[str] = (),
     tell: Tell = _tell_nobody,
 ) -> dict[str, str | int]:
-    """Compile the library of a target into `folder`, and return what the manifest says of it.
+    """Compile the library of a target into `folder`, and return its entry of the manifest.
 
     Args:
         compiler: the command of the C compiler; None chooses.
         names: names of kernels; all by default.
-        tell: called with a line as each of them is begun.
+        tell: called with a line of progress at the start of each kernel.
 
     Raises:
-        BuildError: a compiler failed, or is not here.
+        BuildError: a compiler failed, or is not installed.
     """
     command = compiler_for(target, compiler)
     file = folder / target.file
@@ -112,7 +112,7 @@ def build(
         kernels, entries = f"{scratch}/kernels.o", f"{scratch}/entries.o"
         _run((*command, *_COMPILE, "-c", str(_ENTRIES), "-o", entries), "the C compiler")
         environment = target.environment | {"LITE_KERNELS": "numba", "NUMBA_DISABLE_JIT": "0"}
-        environment["NUMBA_CACHE_DIR"] = f"{scratch}/numba"  # what it would hold is of use here alone
+        environment["NUMBA_CACHE_DIR"] = f"{scratch}/numba"  # its code is of no use to other processes
         numbers = itertools.count(1)
         _run(
             (sys.executable, "-m", "lite.kernels.prebuild.kernel_object", target.name, kernels, *names),
@@ -121,7 +121,7 @@ def build(
             lambda name: tell(f"{target.name}: {name}, {next(numbers)} of {len(names or SIGNATURES)}"),
         )
         linked = f"{scratch}/{target.file}"  # some linkers write more beside it
-        # Files for Windows tell when they were made: the same kernels make the same file.
+        # Files for Windows have a time in them; 0 makes builds reproducible.
         epoch = {"SOURCE_DATE_EPOCH": "0"}
         _run((*command, *_LINK[target.system.platform], kernels, entries, "-o", linked), "the linker", epoch)
         shutil.copyfile(linked, file)

@@ -175,11 +175,8 @@ class Reader:
             if value is not None:
                 inner._put(key, NonTensorData._make(value, inner.batch_size))
         cls = tensorclass_named(kind)
-        return (
-            inner
-            if cls is None or not set(inner._keys()) <= set(cls._fields)
-            else cls._wrap_tensordict(inner)
-        )
+        is_known = cls is not None and set(inner._keys()) <= set(cls._fields)
+        return cls._wrap_tensordict(inner) if is_known else inner
 
     # -- objects ------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A process at the other end of a pipe: started, heard from, and ended whatever became of it."""
+"""A process at the other end of a pipe: its start, why it ended, and its end."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from lite._processes.workers import safe_start_method
 
 
 class PipedProcess:
-    """A process that runs `serve(connection, *args)`, with the other end of its pipe here.
+    """A process that runs `serve(connection, *args)`; `connection` here is the other end of its pipe.
 
     Args:
-        serve: answers what comes through the connection until it is told to end, or the pipe is closed.
-        args: what it gets beside the connection.
+        serve: answers requests from the connection until one ends it, or the pipe is closed.
+        args: its other arguments.
         start_method: how the process is started; None for `safe_start_method`.
         daemon: True for one that ends with this process, and may start none itself.
     """
@@ -33,9 +33,9 @@ class PipedProcess:
         there.close()  # so that the end of the process ends the pipe
 
     def how_it_ended(self, timeout: float) -> str:
-        """What to tell of a process whose pipe was closed, for which it is waited `timeout` seconds."""
+        """A text for errors: the exit code of the process, after a wait of at most `timeout` seconds."""
         self.process.join(timeout)
-        # What serves ends without a word then; that of a notebook goes to all processes.
+        # A process ends quietly after an interrupt, and a notebook interrupts all processes.
         why = ", as after an interrupt (Ctrl-C, a notebook's stop button)" * (self.process.exitcode == 0)
         return f"its process ended with exit code {self.process.exitcode}{why}"
 

@@ -23,7 +23,7 @@ from lite.kernels.backends import prebuilt
 from lite.kernels.backends.choice import choice
 from lite.models.graph.runtime import choose_runtime, import_onnxruntime
 
-# Extra: the packages that it brings, and what they are for. Of onnxruntime either build will do.
+# By extra: its packages, and their purpose. Either build of onnxruntime will do.
 EXTRAS = {
     "numba": (("numba",), "compiles kernels that no library here has"),
     "llm": (("onnxruntime", "tokenizers", "jinja2"), "language models"),
@@ -36,12 +36,12 @@ EXTRAS = {
     "video": (("imageio",), "videos"),
 }
 _BUILDS = ("onnxruntime-gpu", "onnxruntime")  # the same module
-_ASIDE = ("AzureExecutionProvider",)  # runs no graph
+_ASIDE = ("AzureExecutionProvider",)  # a provider that does not run graphs
 _VARIABLES = ("LITE_", "NUMBA_", "OMP_NUM_", "OPENBLAS_", "ORT_", "CUDA_VISIBLE")
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what a report needs: no name of a user, a machine or a folder is in it."""
+    """Print the facts for a bug report, without names of users, machines or folders."""
     environment = [  # before onnxruntime is imported, which sets one
         f"{name}={_without_folders(value)}"
         for name, value in sorted(os.environ.items())
@@ -95,7 +95,7 @@ def _machine() -> str:
 
 
 def _kernels() -> dict[str, Any]:
-    """The backend, and why each library that was found is not used."""
+    """The backend of kernels, and for each library that was found but is not used the reason."""
     refused: list[str] = []
     try:
         chosen = choice()
@@ -136,7 +136,7 @@ def _providers() -> dict[str, str]:
 
 
 def _missing(package: Path, provider: str) -> str | None:
-    """Why a provider that is built in cannot be used; None where nothing is known to be missing."""
+    """Why a provider that the build has cannot be used; None if nothing is known to be missing."""
     if provider == "CPUExecutionProvider" or sys.platform != "linux":
         return None
     if provider in ("CUDAExecutionProvider", "TensorrtExecutionProvider"):
@@ -153,7 +153,7 @@ def _missing(package: Path, provider: str) -> str | None:
 
 
 def _cannot_load(library: Path, first: str) -> str | None:
-    """What a library lacks, tried in a process of its own."""
+    """The loader's error for a library, which a new process tries to load; None if it loads."""
     program = f"{first}; ctypes.CDLL({str(library)!r})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     told = re.search(r"OSError: ([^\n]*cannot open shared object file)", done.stderr)
@@ -215,7 +215,7 @@ def _lines(facts: dict[str, Any]) -> list[str]:
 
 
 def _without_folders(text: str) -> str:
-    """Paths as their last name: a report tells no folder of its user."""
+    """A text with each path cut to its last name, so that a report has no folders of its user."""
     home = os.path.expanduser("~")  # whose name may have spaces
     text = text.replace(home, "/~") if len(home) > 3 else text
     return re.sub(r"(?:(?:\b[A-Za-z]:)?[\\/][^\\/\s:]+)+[\\/]([^\\/\s:]+)", r"\1", text)

@@ -1,4 +1,4 @@
-"""`lite info PATH` of files and folders that are not language models: what they hold, and what opens them."""
+"""`lite info PATH` for files and folders other than language models: their contents, and how to open them."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ _ADAPTERS = ("adapter.onnx_adapter", "adapter_model.safetensors")  # of `lite le
 
 
 def describe(path: Path) -> dict[str, Any] | None:
-    """What a file or folder holds; None for the folder, or the graph, of a language model.
+    """The contents of a file or folder; None for the folder, or the graph, of a language model.
 
     Raises:
-        FileNotFoundError: there is nothing of that name.
-        ValueError: it is damaged, or nothing that lite reads.
+        FileNotFoundError: the path does not exist.
+        ValueError: the file is damaged, or of a kind that lite does not read.
     """
     if not path.exists():
         raise FileNotFoundError(f"there is no file or folder {str(path)!r}")
@@ -169,7 +169,7 @@ def _tree(path: Path, td: Container, function: str) -> dict[str, Any]:
 
 
 def _of_state(state: Mapping[Any, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """The values of nested dicts, and what they are."""
+    """The values of nested dicts by their joined keys, each described in a few words."""
     for name, value in state.items():
         if isinstance(value, Mapping):
             yield from _of_state(value, f"{prefix}{name}, ")

@@ -32,13 +32,13 @@ def check_file(flag: str, file: str | None, *read: str | None) -> None:
 
     Args:
         flag: the option that names the file.
-        file: where it will stand.
-        read: what the command reads or writes besides.
+        file: its path.
+        read: the other files that the command reads or writes.
 
     Raises:
         FileNotFoundError: the folder of the file does not exist.
         IsADirectoryError: the path is a folder.
-        ValueError: it is one of these files.
+        ValueError: the path is one of these files.
     """
     if file is None:
         return
@@ -59,19 +59,19 @@ def other_columns(row: Mapping[str, Any]) -> dict[str, Any]:
 def rows_written(
     output: str | None, run: Mapping[str, Any], expected: Iterator[Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    """The rows that earlier runs of a command wrote, without one that was cut off, which is to be redone.
+    """The rows that earlier runs of a command wrote, without a last row that was cut off.
 
     Args:
-        output: the file, which need not be there.
-        run: what decides what a row is: the "command" and its options by name. The first row says with what
-            the file was made. Of a mapping with "sha256" that alone counts.
-        expected: what each row of this run has of the input, in order. As many are taken as rows are there.
+        output: the file, which need not exist.
+        run: all that a row depends on: "command" and its options by name. The first row records it. Of a
+            mapping with "sha256" only the hash is compared.
+        expected: the input's columns of each row of this run, in order. Only as many as exist are taken.
 
     Yields:
         The rows.
 
     Raises:
-        ValueError: something else wrote the file, or this command with other options or another input; the
+        ValueError: another command wrote the file, or this one with other options or another input; the
             message names what differs, with both values. The file is left as it is.
     """
     if output is None or not Path(output).is_file():  # a device may have no end
@@ -103,13 +103,13 @@ def appended(
 
     Args:
         output: the file.
-        run: what its first row will say.
-        done: how many rows are there.
+        run: the record of the first row; see `rows_written`.
+        done: the number of rows that exist.
 
     Raises:
         ValueError: another command writes to the file, or has done so since `rows_written` read it.
-        OSError: a row cannot be written, as the disk is full; the error names the file.
-        KeyboardInterrupt: as in the block, with a text that says how many rows are there.
+        OSError: a row cannot be written, such as on a full disk; the error names the file.
+        KeyboardInterrupt: the block was interrupted; the text has the number of rows.
     """
     if output is None:
         yield None
@@ -141,7 +141,7 @@ def appended(
 
 
 def _whole_rows(output: str) -> tuple[int, int]:
-    """How many rows of a file were not cut off, and their size in bytes."""
+    """The number of whole rows of a file, and their size in bytes."""
     rows = size = 0
     with open(output, "rb") as file:
         for line in file:
@@ -151,16 +151,16 @@ def _whole_rows(output: str) -> tuple[int, int]:
 
 
 def check_run(output: str, then: Any, now: Mapping[str, Any], kind: str = "file") -> None:
-    """Check that an earlier run of a command did what this one is to go on with.
+    """Check that an earlier run had the settings of this one, which is going to continue it.
 
     Args:
-        output: what it wrote.
-        then: what it said of itself.
-        now: what this one says, see `rows_written`.
+        output: the file or folder that it wrote.
+        then: the settings that it recorded.
+        now: the settings of this run; see `rows_written`.
         kind: "file" or "folder".
 
     Raises:
-        ValueError: it did something else; the message names what differs, with both values.
+        ValueError: the settings differ; the message names the first that does, with both values.
     """
     if not isinstance(then, dict):
         raise ValueError(
@@ -214,7 +214,7 @@ def _short(value: Any) -> str:
 
 
 def _same(first: str, second: str) -> bool:
-    """Whether two names are of one file, which need not be there yet."""
+    """Whether two paths are of one file, which need not exist."""
     if os.path.exists(first) and os.path.exists(second):
         return os.path.samefile(first, second)
     return os.path.realpath(first) == os.path.realpath(second)

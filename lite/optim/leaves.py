@@ -1,7 +1,7 @@
-"""One step over the arrays of many parameters: a compiled kernel, or NumPy on all of them side by side.
+"""One optimiser step over the arrays of many parameters, by a compiled kernel or by NumPy.
 
-A step works on flat arrays of float32 or float64. Parameters of 16 bits, and those that do not lie side by
-side in memory, are copied there and back.
+A step works on flat arrays of float32 or float64. Parameters of 16 bits and non-contiguous ones are copied
+before the step, and back after it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Leaf: TypeAlias = Sequence[Any]  # arrays, or None
 
 LARGE = 1 << 14  # elements; steps over fewer are too short to be worth loading Numba
 _BLOCK = 1 << 16  # elements that NumPy computes at once, so that they stay in the cache
-_READ = 1  # the place of the gradient, which is never written
+_READ = 1  # the position of the gradient in a leaf, which is never written
 _FLOAT32 = np.dtype(np.float32)
 _FLOAT64 = np.dtype(np.float64)
 
@@ -33,7 +33,7 @@ def compute_dtype(dtype: Dtype) -> Dtype:
 
 
 def by_dtype(leaves: Sequence[Leaf]) -> dict[Dtype, list[Leaf]]:
-    """Leaves by what a step computes them in."""
+    """Leaves by the dtype that a step computes them in."""
     out: dict[Dtype, list[Leaf]] = {}
     for leaf in leaves:
         out.setdefault(compute_dtype(leaf[0].dtype), []).append(leaf)
@@ -43,14 +43,14 @@ def by_dtype(leaves: Sequence[Leaf]) -> dict[Dtype, list[Leaf]]:
 def advance(name: str, leaves: Sequence[Leaf], numbers: tuple[float, ...], dtype: Dtype) -> None:
     """One step for all leaves, in place.
 
-    The number of elements alone decides who computes, so that results do not depend on what has run before.
+    The number of elements alone chooses kernel or NumPy, so results do not depend on earlier calls.
 
     Args:
         name: name of the function in `formulas`, and of the kernel.
-        leaves: the arrays of each: what is changed, what is only read (the gradient), and the state, None
-            where an option needs none. They have one shape.
+        leaves: for each the parameter, the gradient (only read) and the arrays of the state, of one shape;
+            None for an array that the options do not need.
         numbers: numbers of the step.
-        dtype: to compute in.
+        dtype: the dtype of the computation.
     """
     if is_interpreted(leaves[0][0]):
         _written(getattr(formulas, name), leaves, numbers, dtype)
@@ -78,7 +78,7 @@ def is_writeable(array: Array) -> bool:
 
 
 def _written(formula: Any, leaves: Sequence[Leaf], numbers: tuple[Any, ...], dtype: Dtype) -> None:
-    """A step that is written into a graph: of each leaf by itself, as nothing is gained by joining them."""
+    """A step in a graph: one leaf after the other, as joining them would gain nothing."""
     cast = tuple([x.astype(dtype) if is_interpreted(x) else x for x in numbers])
     for leaf in leaves:
         work = [_nothing(dtype) if array is None else array.astype(dtype, copy=False) for array in leaf]
@@ -89,7 +89,7 @@ def _written(formula: Any, leaves: Sequence[Leaf], numbers: tuple[Any, ...], dty
 
 
 def _blocks(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
-    """Leaves that are computed at once."""
+    """Groups of leaves, each of about `_BLOCK` elements, that are computed at once."""
     block: list[Leaf] = []
     size = 0
     for leaf in leaves:
@@ -103,9 +103,9 @@ def _blocks(leaves: Sequence[Leaf]) -> Iterator[list[Leaf]]:
 
 
 def _flat(leaf: Leaf, dtype: Dtype, copied: list[tuple[Array, Array]]) -> list[Array]:
-    """The arrays of one leaf, as views of their own memory where they are plain.
+    """The arrays of one leaf, flat: views of contiguous arrays of this dtype, copies of others.
 
-    What is to be copied back after the step goes to `copied`: each array, and what stands for it.
+    Copies go to `copied` as (array, copy) pairs, to be written back after the step.
     """
     out = []
     for k, array in enumerate(leaf):

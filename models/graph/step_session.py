@@ -121,9 +121,8 @@ class StepBinding:
 
     def _copy_inputs(self) -> None:
         for name, array in self._copied.items():
-            self._binding.bind_input(
-                name, self._device, array.dtype, list(array.shape), array.__array_interface__["data"][0]
-            )
+            device, pointer = self._place(array)
+            self._binding.bind_input(name, device, array.dtype, list(array.shape), pointer)
         if self._gpu is not None:  # onnxruntime uses another stream: wait until Numba's writes are done
             require_cuda(f"cuda:{self._gpu[0]}").synchronize()
 

@@ -1,9 +1,9 @@
 """Which characters of a rendered conversation its assistants wrote, for templates that do not say so.
 
 A content may occur in the template, in another turn or nowhere, so searching for it finds the wrong place.
-Instead the conversation is rendered again with marks around the contents: if the text is the same without
-the marks, what stands between them is what the template wrote from the content. Tool calls are written by
-the template in a form of its own; there the conversation is rendered up to the turn and up to its end.
+Instead the conversation is rendered again with marks around the contents. If the text without the marks is
+the same, the text between them is what the template wrote for the content. For tool calls, whose form is
+the template's own, the conversation is rendered up to the turn and up to its end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class AssistantSpansError(ValueError):
 
 
 class _Piece(NamedTuple):
-    """A text of a turn's content: of which turn, which of its parts (None: all of it)."""
+    """A text of a turn's content: the turn's number, the part's number (None for the whole), the text."""
 
     turn: int
     part: int | None
@@ -33,7 +33,7 @@ class _Piece(NamedTuple):
 
 
 def assistant_spans(render: Render, text: str, turns: Turns) -> tuple[tuple[int, int], ...]:
-    """Where in a rendered conversation stands what its assistants said: contents and tool calls.
+    """The spans of a rendered conversation that its assistants wrote: contents and tool calls.
 
     Whitespace and reasoning that the template leaves out of a content are in no span, and neither is an
     assistant's turn that it leaves out altogether.
@@ -68,9 +68,9 @@ def assistant_spans(render: Render, text: str, turns: Turns) -> tuple[tuple[int,
 
 
 def content_spans(render: Render, text: str, turns: Turns) -> dict[int, tuple[int, int]]:
-    """Where in a rendered conversation the contents that are texts stand, by the number of the turn.
+    """The spans of texts that are contents in a rendered conversation, by the number of the turn.
 
-    Those that are not empty, from a rendering or two; none if the template writes one otherwise than it is.
+    Empty contents have none. If the template changes one of the contents, the result is empty.
     """
     texts = [piece for piece in _pieces(turns) if piece.part is None]
     found = _Finder(render, text, turns).all_at_once(texts) or {}
@@ -78,10 +78,10 @@ def content_spans(render: Render, text: str, turns: Turns) -> dict[int, tuple[in
 
 
 def around_content(render: Render, turns: Turns) -> tuple[str, str]:
-    """What a template writes up to the content of an assistant's turn that follows `turns`, and after it.
+    """The texts before and after the content of an assistant's turn after `turns`.
 
     Raises:
-        ValueError: the template refuses such a conversation, or writes the content otherwise than once.
+        ValueError: the template refuses such a conversation, or does not write the content exactly once.
     """
     mark = _mark()
     said = [*turns, {"role": "assistant", "content": mark}]
@@ -108,7 +108,7 @@ def _mark() -> str:
 
 
 class _Finder:
-    """The questions that renderings answer about one conversation."""
+    """Finds spans in one conversation by renderings."""
 
     def __init__(self, render: Render, text: str, turns: Turns) -> None:
         self.render = render
@@ -116,7 +116,7 @@ class _Finder:
         self.turns = turns
 
     def all_at_once(self, pieces: Sequence[_Piece]) -> dict[_Piece, tuple[int, int]] | None:
-        """The spans of pieces from one rendering, None if the template does not write all as they are."""
+        """The spans of pieces from one rendering; None if the template changes one of them."""
         found = self._all_as({piece: piece.text for piece in pieces})
         if found is None:  # many a template trims
             found = self._all_as({piece: piece.text.strip() for piece in pieces})
@@ -137,7 +137,7 @@ class _Finder:
         return {piece: (at[2 * i], at[2 * i + 1]) for i, piece in enumerate(said)}
 
     def one(self, piece: _Piece) -> tuple[int, int]:
-        """The span of one piece, of whose ends the template may leave something out."""
+        """The span of one piece; the template may cut its ends."""
         said = piece.text
         ends = (len(said.rstrip()), len(said))  # of whitespace alone, either may be left out
         last = next((at for at in ends if self._place(piece, at) is not None), None)
@@ -163,7 +163,7 @@ class _Finder:
         return start, stop
 
     def one_or_turn(self, piece: _Piece) -> tuple[int, int]:
-        """The span of one piece; of a content that is written in parts, all that the turn writes of it."""
+        """The span of one piece; for a content that is written in parts, from the first to the last."""
         try:
             return self.one(piece)
         except AssistantSpansError:
@@ -173,7 +173,7 @@ class _Finder:
             return start, end
 
     def _place(self, piece: _Piece, at: int) -> int | None:
-        """Where in the text a position of a piece is; None if it is not there or cannot be marked."""
+        """The position in the text of a position in a piece; None if it is missing or cannot be marked."""
         mark = _mark()
         marked = self._with({piece: piece.text[:at] + mark + piece.text[at:]})
         if marked is None or marked.count(mark) != 1:
@@ -207,7 +207,7 @@ class _Finder:
     def _around_calls(self, turn: int) -> tuple[int, int]:
         """The span of a turn with calls, between the text before and after its content if it had no calls.
 
-        Many a template writes the turn otherwise once another follows, as without an empty thought.
+        Many templates write a turn differently if another one follows, as without an empty thought.
         """
         mark = _mark()
         plain = {name: value for name, value in self.turns[turn].items() if name != "tool_calls"}
@@ -223,7 +223,7 @@ class _Finder:
         return len(before), end
 
     def _next_content(self, turn: int) -> int:
-        """Where the next turn's content begins, which some templates write into a turn with calls.
+        """The start of the next turn's content, which some templates write into a turn with calls.
 
         The end of the text for the last turn; -1 where it cannot be told.
         """

@@ -1,4 +1,4 @@
-"""Between messages, text and token ids: what `History` and the wrappers do with chat templates."""
+"""Messages to text and token ids and back, by chat templates; used by `History` and the wrappers."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from lite.models.text.builtin_templates import (
 from lite.models.text.parsers import parse_chat, without_spelled_calls
 from lite.models.text.template_rendering import Rendered, render_chat, warn_of_dropped
 
-MAX_SECONDS = 10.0  # of the thread's processor time, after which nothing is rendered again
-_processor_time = getattr(time, "thread_time", time.process_time)  # a browser has but the other
+MAX_SECONDS = 10.0  # of the thread's processor time; after them no conversation is rendered again
+_processor_time = getattr(time, "thread_time", time.process_time)  # browsers have no thread_time
 PLACEHOLDER_ROLE = "<none>"
 """Role of the turns that fill up rows of fewer turns; they are never rendered."""
 
@@ -43,7 +43,7 @@ class EncodedChat(NamedTuple):
     Attributes:
         text: the rendered text.
         ids: int64 (L,).
-        assistant_mask: bool (L,), True on tokens of what the assistant wrote; None if it was not asked for.
+        assistant_mask: bool (L,), True for tokens that the assistant wrote; None if not requested.
     """
 
     text: str
@@ -112,7 +112,7 @@ def render_messages(
 def _controls(
     render: Render, text: str, turns: Turns, specials: re.Pattern[str]
 ) -> tuple[tuple[int, int], ...]:
-    """`Rendered.controls`: they are marked in the contents, and the conversation is rendered again."""
+    """`Rendered.controls`, found by marks in the contents of a second rendering."""
     base, names = secrets.token_hex(12), []
 
     def mark(found: re.Match[str]) -> str:
@@ -157,10 +157,10 @@ class _Frame(NamedTuple):
     """What a template writes around an assistant's turn: positions in the text, None if missing.
 
     Attributes:
-        first: where the turns before it end.
-        opened: where the generation prompt behind these does.
-        before: where what it writes up to a content does.
-        tail: what it writes behind a content.
+        first: the end of the turns before it.
+        opened: the end of the generation prompt after those turns.
+        before: the end of the text that the template writes before a content.
+        tail: the text that it writes after a content.
     """
 
     first: int
@@ -174,7 +174,7 @@ class _Frame(NamedTuple):
 
 
 def _frame(render: Render, text: str, before: Turns) -> _Frame | None:
-    """The frame of the turn that follows some, by three renderings; None if the text has these otherwise."""
+    """The frame of the turn after `before`, by three renderings; None if `text` differs from them."""
     try:
         opened, closed = (
             render(before, add_generation_prompt=prompt, continue_final_message=False)
@@ -190,7 +190,7 @@ def _frame(render: Render, text: str, before: Turns) -> _Frame | None:
 
 
 def _frames(render: Render, text: str, turns: Turns) -> dict[int, _Frame | None]:
-    """The frames of assistants' turns, by number; those alike are rendered once.
+    """The frames of assistants' turns, by number; equal ones are rendered once.
 
     Alike is what follows the content of a turn by the same text, where the turns since the last user are of
     the same roles and have the same fields, by which templates leave out thoughts.
@@ -222,7 +222,7 @@ def _frames(render: Render, text: str, turns: Turns) -> dict[int, _Frame | None]
 def _written_turns(
     render: Render, text: str, spans: Sequence[tuple[int, int]], turns: Turns
 ) -> tuple[tuple[int, int, int, bool], ...]:
-    """`Rendered.turns`, without those that the template writes otherwise than where it asks for them."""
+    """`Rendered.turns`, without turns that do not start where the generation prompt ends."""
     frames = _frames(render, text, turns)
     found = [(i, frame) for i, frame in frames.items() if frame is not None]
     out = []
@@ -248,7 +248,7 @@ def _written_turns(
 
 
 def _up_to(tail: str, text: str, begin: int, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The first of some spans, up to the end of a turn; the first alone where nothing ends turns."""
+    """The spans up to the end of a turn, which `tail` marks; the first span alone without a tail."""
     kept: list[tuple[int, int]] = []
     for start, end in spans:
         if tail in text[begin:start] if tail else kept:
@@ -259,9 +259,9 @@ def _up_to(tail: str, text: str, begin: int, spans: Sequence[tuple[int, int]]) -
 
 
 def blanks_around_content(**options: Any) -> tuple[str, str]:
-    """The blanks that a template writes before a content and after it, of which a model writes its own.
+    """The whitespace that a template writes before and after a content.
 
-    Those after the generation prompt, and those before what ends the turn; `options` as of `render_messages`.
+    The model writes these itself. `options` are those of `render_messages`.
 
     Example:
         >>> [blanks_around_content(chat_template_name=name) for name in ("falcon", "qwen")]
@@ -293,13 +293,13 @@ def encode_chats(
 ) -> list[EncodedChat]:  # fmt: skip
     """`encode_messages` for several conversations, in one call of the tokenizer.
 
-    With ``end_ids``, those that end a response, the mask has all that the model has to write: what follows
-    the generation prompt, up to the first of them behind the content, unless the turn is not complete.
-    With ``split_special_tokens``, special tokens come from the template and from assistants alone: where
-    others write the name of one, it is text.
+    With ``end_ids``, which end a response, the mask has all tokens that the model has to write: from the end
+    of the generation prompt to the first end id after the content, unless the turn is not complete.
+    With ``split_special_tokens``, only the template and assistants write special tokens: in other turns the
+    name of one is plain text.
 
     Raises:
-        AssistantSpansError: with ``mask``, what the assistant wrote cannot be told from the template's text.
+        AssistantSpansError: with ``mask``, the assistant's text cannot be told from the template's.
     """
     if not chats:
         return []
@@ -333,7 +333,7 @@ def _special_names(tokenizer: Any) -> dict[int, str]:
 def _spelt_out(
     tokenizer: Any, row: Rendered, ids: Any, offsets: Any, special: Collection[int]
 ) -> tuple[list[int], list[tuple[int, int]]]:
-    """Ids and offsets with the tokens of a text in the place of special ones that others named."""
+    """Ids and offsets, with special tokens that users or tools wrote replaced by tokens of plain text."""
     out: list[tuple[int, tuple[int, int]]] = []
     for i, (start, end) in zip(ids, offsets, strict=True):
         if i not in special or not any(start < b and end > a for a, b in row.controls):
@@ -357,9 +357,9 @@ def _mark_turns(
     row: Rendered,
     end_ids: Collection[int],
 ) -> None:
-    """Mark what the model has to write of each turn, and nothing behind that.
+    """Set the mask for the tokens that the model has to write of each turn, and clear it after them.
 
-    That is what stands before the first span and what ends the turn: between spans others may have written.
+    Those are the text before the first span, and the end of the turn; between spans others may have written.
     """
     starts = np.asarray(offsets, np.int64).reshape(-1, 2)[:, 0]
     ending = np.isin(ids, list(end_ids))

@@ -165,14 +165,9 @@ def per_row(choices: Any, ndim: int, count: int) -> list[list[Any]]:
 
 def _is_choice(value: Any) -> bool:
     """Whether `value` is a text, or the ids of one."""
-    if isinstance(value, str):
-        return True
-    return (
-        isinstance(value, list | tuple | np.ndarray)
-        and len(value) > 0
-        and np.ndim(value[0]) == 0
-        and (not isinstance(value[0], str))
-    )
+    if isinstance(value, list | tuple | np.ndarray):
+        return len(value) > 0 and np.ndim(value[0]) == 0 and not isinstance(value[0], str)
+    return isinstance(value, str)
 
 
 def scored_entries(inputs: Inputs, options: WrapperOptions, layout: Layout) -> dict[NestedKey, Any]:

@@ -25,12 +25,12 @@ _FIXED: dict[str, frozenset[int]] = {
 FLOATS = (1, 10, 11, 16)  # float32, float16, float64, bfloat16
 _MASKED = {"Add": frozenset({0, 1}), "Where": frozenset({1, 2})}
 _SCALED = {"Mul": frozenset({0, 1}), "Div": frozenset({0, 1})}
-# What normalises an input: its operators after another, and those that go between.
+# Operators that normalise an input, in pairs, and operators that may stand between them.
 _NORMALIZE = (("Sub", "Div"), ("Sub", "Mul"), ("Mul", "Add"))
 _MOVES = frozenset({"Cast", "CastLike", "Identity", "Reshape", "Squeeze", "Unsqueeze"})
 _BETWEEN = _MOVES | {"Clip", "Concat", "Flatten", "Gather", "Pad", "Resize", "Slice", "Transpose"}
-_LOWEST = -65504.0  # of float16: no weight, but what a mask adds
-# Inputs whose numbers say what is computed, such as a size.
+_LOWEST = -65504.0  # the lowest float16, which masks add; weights are never so low
+# Inputs that are settings of an operator, such as a size.
 _SETTINGS: dict[str, frozenset[int]] = {
     "Clip": frozenset({1, 2}), "Dropout": frozenset({1}), "Pad": frozenset({2}), "Pow": frozenset({1}),
     "Range": frozenset({0, 1, 2}), "Resize": frozenset({1, 2}), "Upsample": frozenset({1}),
@@ -38,7 +38,7 @@ _SETTINGS: dict[str, frozenset[int]] = {
 
 
 def float_weights(graph: OperationGraph) -> tuple[str, ...]:
-    """Initializers that are arrays of floats, but for numbers alone and what operators take as settings.
+    """Initializers that are arrays of floats, without scalars and settings of operators.
 
     Empty arrays, such as those of optional adapters, are left out.
     """
@@ -52,15 +52,15 @@ def float_weights(graph: OperationGraph) -> tuple[str, ...]:
 
 
 def constant_weights(graph: OperationGraph) -> frozenset[str]:
-    """Weights that do not learn unless they are named: of `_FIXED`, masks, rotations, statistics, factors.
+    """Weights that do not learn unless they are named: `_FIXED`, masks, rotations, statistics, factors.
 
-    Exporters write causal masks, rotary frequencies, factors of attention and what is added below the root of
-    a norm as weights; and tables of waves, slopes and places, which are known by their numbers alone.
+    Exporters write causal masks, rotary frequencies, factors of attention and the epsilon of a norm as
+    weights. Tables of sinusoids, ALiBi slopes and grids are recognised by their numbers alone.
     """
     found = _used(graph, _FIXED) | _rotations(graph) | _statistics(graph) | _frozen(graph)
     reshaped = {x for node in graph.nodes if node.op == "Reshape" for x in (node.inputs[0], *node.outputs)}
     neutral, others = set[str](), set[str]()
-    for node in graph.nodes:  # what GroupNorm is written with, between two, before its own factor and offset
+    for node in graph.nodes:  # exporters write GroupNorm as Reshape, InstanceNormalization, Reshape
         if node.op == "InstanceNormalization" and reshaped >= {node.inputs[0], *node.outputs}:
             given = zip(node.inputs[1:], (1, 0), strict=True)
             neutral |= {x for x, y in given if x in graph.weights and (graph.weights[x].array() == y).all()}
@@ -161,7 +161,7 @@ def _frozen(graph: OperationGraph) -> set[str]:
 
 
 def _rotations(graph: OperationGraph) -> set[str]:
-    """Weights that make angles of positions, and nothing else: their cosine and sine are taken.
+    """Weights that are only multiplied with positions to angles, of which cosine and sine are computed.
 
     Angles of an input of floats are features of it, whose weights learn unless they are a geometric series,
     as those of times are.
@@ -197,12 +197,12 @@ def _rotations(graph: OperationGraph) -> set[str]:
 
 
 def is_table(array: NDArray[Any]) -> bool:
-    """Whether an array is a table of waves, slopes or places, which is known by its numbers alone."""
+    """Whether an array is a table of sinusoids, ALiBi slopes or a grid, by its numbers."""
     return array.ndim > 1 and (_are_waves(array) or _are_slopes(array) or _are_places(array))
 
 
 def _are_rates(array: NDArray[Any]) -> bool:
-    """Whether these are a geometric series."""
+    """Whether an array is a geometric series, as rotary frequencies are."""
     if array.size < 4 or not array.min() > 0:
         return False
     steps = np.diff(np.log(array.ravel().astype(np.float64)))
@@ -210,9 +210,9 @@ def _are_rates(array: NDArray[Any]) -> bool:
 
 
 def _are_waves(array: NDArray[Any]) -> bool:
-    """Whether columns are sines and cosines of the row's number, but for a few rows, as of a filler.
+    """Whether columns are sines and cosines of the row's number, except for a few rows, such as a padding.
 
-    Of a wave, the two neighbours of a number have the number times a constant as their sum.
+    In a sinusoid, the sum of the two neighbours of an element is the element times a constant.
     """
     *others, rows, columns = array.shape
     table = array.reshape(-1, columns)
@@ -231,7 +231,7 @@ def _are_waves(array: NDArray[Any]) -> bool:
 
 
 def _are_places(array: NDArray[Any]) -> bool:
-    """Whether columns, or a row, are places on a grid, as of a spatial softmax: even steps, each as often."""
+    """Whether columns, or a row, are coordinates of a grid, as of a spatial softmax, in equal steps."""
     if array.ndim != 2 or 2 not in (array.shape[1], len(array) + 1):
         return False
     for line in array if len(array) == 1 else array.T:
@@ -243,7 +243,7 @@ def _are_places(array: NDArray[Any]) -> bool:
 
 
 def _are_slopes(array: NDArray[Any]) -> bool:
-    """Whether these are the slopes of heads that ALiBi has."""
+    """Whether an array has ALiBi's slopes of attention heads."""
     count = max(array.shape)
     if count < 4 or count != array.size or not array.min() > 0:
         return False

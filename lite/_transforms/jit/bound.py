@@ -1,4 +1,4 @@
-"""Objects among the arguments: a function of them and of arrays is a function of arrays for each of them."""
+"""Objects among the arguments of a step: for each object there is a function of the arrays alone."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _FUNCTIONS = (types.FunctionType, types.MethodType)
 
 
 class ObjectTypes(dict[type, bool]):
-    """Whether values of a type are objects: what a graph reads of them may change, and they stay the same.
+    """Whether values of a type are objects, compared by identity, whose contents may change between calls.
 
-    These are modules, optimisers, functions and the caller's own objects, and lists and dicts may be made of
-    them. What has a value of its own, as texts and frozen dataclasses do, is part of the graph.
+    These are modules, optimisers, functions and the caller's own objects, and lists and dicts of them. Values
+    that are compared by content, such as texts and frozen dataclasses, are constants of the graph.
     """
 
     def __missing__(self, kind: type) -> bool:
@@ -49,7 +49,7 @@ is_object_type = ObjectTypes()
 
 
 def object_key(value: Any) -> Any:
-    """What two values have in common that are the same objects; None for what is no object."""
+    """A key that is equal for the same objects, also in lists and dicts; None for other values."""
     kind = type(value)
     if not is_object_type[kind]:
         return None
@@ -66,12 +66,12 @@ def object_key(value: Any) -> Any:
 
 
 class Bound:
-    """A function with some of its arguments, that the function sees in their places.
+    """A function with some arguments bound, as `functools.partial`, but at any position.
 
     Args:
         func: the function.
-        places: positional arguments by their number.
-        keywords: others by name.
+        places: bound positional arguments by their position.
+        keywords: bound keyword arguments.
         names: names of the positional parameters of the function.
     """
 

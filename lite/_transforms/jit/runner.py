@@ -39,10 +39,10 @@ class Runner:
     Args:
         program: the traced function.
         pairs: leaves of the arguments that stay in the session, with the outputs that are their next values.
-        places: for each leaf of the arguments that is an entry its container, and its key.
+        places: the container and the key of each leaf of the arguments that is an entry.
         options: options of the session: `providers` and `threads`, None for those of the program.
-        saved: the model, and what is joined and in tiles in it, of a step that comes from a file.
-        held: how many of the first leaves belong to a `Stateful`: those in `pairs` are replaced by a run.
+        saved: for a step from a file, the model with its joined inputs and its tiles.
+        held: the number of first leaves that belong to a `Stateful`; a run replaces those in `pairs`.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Runner:
         self._open()
 
     def fits(self, leaves: Sequence[Any]) -> bool:
-        """Whether what the function asked of dynamic sizes is answered the same for some arguments."""
+        """Whether the comparisons of dynamic sizes have the answers of the trace for these arguments."""
         return self.other_answer(leaves) is None
 
     def other_answer(self, leaves: Sequence[Any]) -> tuple[Comparison, int | None] | None:
@@ -116,7 +116,7 @@ class Runner:
         return None
 
     def model(self, frozen: bool) -> bytes:
-        """The serialised model; with `frozen`, arrays that are taken from elsewhere are constants of it."""
+        """The serialised model; with `frozen`, captured arrays (parameters) are constants of it."""
         captured = self._taken
         if not frozen or not captured:
             return self._content
@@ -125,7 +125,7 @@ class Runner:
         return model_bytes(replace(self.traced, inputs=inputs, arrays={**self.traced.arrays, **arrays}))
 
     def _open(self) -> None:
-        """The session, and the memory of what stays in it."""
+        """Open the session, and allocate the memory of the donated arrays."""
         self._session = _sessions.open_step(self._content, self._options)
         self._pid = os.getpid()
         self._gpu = self._session.gpu is not None
@@ -134,11 +134,11 @@ class Runner:
         self._allocate()
 
     def _allocate(self) -> None:
-        """New memory for what stays in the session."""
+        """Allocate new memory for the donated arrays, two buffers each."""
         program, session = self.program, self._session
 
         def memory(places: Sequence[int], shape: Sequence[int], dtype: Any) -> Any:
-            """On the GPU if there is one, but for what the function writes in place: that is NumPy's."""
+            """Memory on the GPU if there is one; NumPy's for arrays that the function writes in place."""
             if program.written.keys() & set(places):
                 return np.empty(shape, dtype)
             return session.memory(shape, dtype)
@@ -185,17 +185,17 @@ class Runner:
         self._staged: list[dict[str, Array]] = [{}, {}]
 
     def call(self, given: Sequence[Argument]) -> Any:
-        """The result of the function, after what it writes was written to the arguments."""
+        """Run the graph, write to the arguments what the function writes, and return its result."""
         leaves = [leaf for argument in given for leaf in argument.leaves]
         return self.run(leaves, [node for argument in given for node in argument.containers], given)
 
     def run(self, leaves: list[Any], containers: list[Any], given: Sequence[Argument] = ()) -> Any:
-        """The same for the leaves and containers of arguments of which none stays."""
+        """`call` for the leaves and containers of the arguments, which are `given` if some are donated."""
         if len(leaves) > 1 and (self._written or self._sets_entries):
             self._refuse_shared(containers, leaves)
         inherited = self._pid != os.getpid()
         if inherited:
-            self._lock = threading.Lock()  # that of the parent may be held
+            self._lock = threading.Lock()  # in a forked process the parent's lock may be held for ever
         with self._lock:
             if inherited:
                 self._open()
@@ -205,7 +205,7 @@ class Runner:
             return self._finished(given, leaves, containers, found)
 
     def _refuse_shared(self, nodes: Sequence[Any], leaves: Sequence[Any]) -> None:
-        """ValueError if what the function writes to is there twice: it would see its own writes."""
+        """ValueError if the function writes to memory that two arguments share: it would read its writes."""
         for all_of, numbers in ((leaves, self._written), (nodes, self._sets_entries)):
             if not numbers or len(all_of) == 1:
                 continue
@@ -239,7 +239,7 @@ class Runner:
         return class_registry.dense(found)
 
     def _fill(self, given: Sequence[Argument]) -> None:
-        """Copy what stays to its buffers, where it is not there as the results of the last call."""
+        """Copy donated arguments to their buffers, unless they are the results of the last call."""
         if self._has_run:
             self._switch(given)
         turn = self.turn
@@ -349,14 +349,14 @@ class Runner:
             found[name] = out.copy()
         if new:
             found.update(binding.new_outputs(new))
-        if self.program.refuses and found[NAN]:  # what stays is as it was: the other buffers are not read
+        if self.program.refuses and found[NAN]:  # donated arrays are unchanged: the turn is not switched
             raise ValueError(f"{' and '.join(self.program.refuses)} is NaN; {self._source_of_nan(leaves)}.")
         self.turn = 1 - turn
         self._has_run = True
         return found
 
     def _source_of_nan(self, leaves: Sequence[Any]) -> str:
-        """Where there is NaN, for an error."""
+        """The entries of the batch that have NaN, for an error."""
         keys: list[Any] = []
         for i, _ in self._inputs:
             array, place = raw(leaves[i]), self.places[i]
@@ -366,7 +366,7 @@ class Runner:
         return f"there is NaN in the entries {keys}" if keys else "the entries of the batch have no NaN"
 
     def _bind(self, turn: int, name: str, value: Any) -> Array:
-        """Give an input; small ones are copied to where the session reads, which costs less than binding."""
+        """Bind an input; small ones are copied to bound memory, which costs less than a new binding."""
         if type(value) is not np.ndarray and is_device_leaf(value):
             if self._gpu and value.dtype == self._dtypes[name] and value.is_c_contiguous():
                 self._staged[turn].pop(name, None)
@@ -436,7 +436,7 @@ class Runner:
         return tuple(results) if self._items.several else results[0]
 
     def _result(self, k: int, structure: Structure, found: dict[str, Any], containers: list[Any]) -> Any:
-        """One item of the result. TensorDicts of what stays are made once for each of the two turns."""
+        """One item of the result. TensorDicts of donated arrays are made once for each of the two buffers."""
         if structure[0] == "given":
             return containers[structure[1]]
         builder = Builder(iter([found[name] for name in self._items.names[k]]), containers)
@@ -450,7 +450,7 @@ class Runner:
         return value
 
     def _capture(self, turn: int, name: str, value: Array) -> Array:
-        """Give an array from elsewhere, which is read where it is if its memory is in order."""
+        """Bind a captured array: without a copy if it is contiguous."""
         shape = next(x.shape for x in self.program.traced.inputs if x.name == name)
         if value.shape != tuple(shape) or value.dtype != self._dtypes[name]:
             raise ValueError(

@@ -19,7 +19,7 @@ Places = list[tuple[dict[str, Any], str]]  # where one array is
 
 
 def in_file(held: Stateful, keys: Keys, program: Program, given: Sequence[Argument]) -> tuple[Any, Any]:
-    """By which keys a state has the leaves of the first arguments, and this state.
+    """The keys of the state's leaves in a file, and the state by these keys.
 
     Raises:
         NotImplementedError: the graph of the next call would be another one.
@@ -45,8 +45,8 @@ class SavedPart:
     """Arrays and numbers of a state that was loaded.
 
     Args:
-        arrays: what is donated.
-        inputs: the other leaves, with what a run adds to them; None where it gives the next.
+        arrays: the donated arrays.
+        inputs: the other leaves, each with the number that a run adds to it; None if the run returns it.
     """
 
     def __init__(self, arrays: list[Places], inputs: list[tuple[Places, int | None]]) -> None:
@@ -74,20 +74,20 @@ class SavedPart:
 
 
 class Loaded(Held):
-    """The state of a step that is a file.
+    """The state of a step that was loaded from a file.
 
     Args:
-        plan: by which keys, as `in_file` gives it.
-        found: the state beside the file, which is copied.
+        plan: the keys of the leaves, from `in_file`.
+        found: the saved state, which is copied.
 
     Attributes:
         state: the arrays by these keys, as the last call left them.
         names: names of the leaves, for errors.
-        donated: how many of them are.
-        given: the structure of what a run gives.
+        donated: the number of donated leaves.
+        given: the structure of the arrays that a run returns.
 
     Raises:
-        ValueError: the state lacks one.
+        ValueError: the state lacks a key.
     """
 
     def __init__(self, plan: dict[str, Any], found: Any) -> None:
@@ -116,13 +116,13 @@ class Loaded(Held):
         self._same = Same(((count, None),))
         self.given = ("list", *[(ARRAY,)] * count)
         self.donated = len(arrays)
-        self._changed = True  # whether there are arrays that were not looked at
+        self._changed = True  # whether there are arrays that `check` has not seen
 
     def arguments_now(self, check: Callable[[list[Any], list[str]], None]) -> list[Argument]:
-        """What the graph gets before the arguments of a call.
+        """The state's arguments of the graph, in front of those of a call.
 
         Args:
-            check: gets the leaves and their names where some are others than those that the last run left.
+            check: called with the leaves and their names if they are not those of the last run.
         """
         try:
             given = self.arguments((), self._noted)
@@ -141,5 +141,5 @@ class Loaded(Held):
         return argument
 
     def take(self, given: Arrays) -> None:
-        """Make what a run gave the state."""
+        """Store the arrays that a run returned as the state."""
         self.store(given, self._same)

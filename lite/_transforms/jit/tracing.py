@@ -1,4 +1,4 @@
-"""A function as a graph: what are its inputs and outputs, and how arguments and results are made of them."""
+"""A function as a graph: its inputs and outputs, and how they belong to arguments and results."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from lite._transforms.vmap.running import maps
 
 @dataclass(frozen=True)
 class Captured:
-    """An array that the function takes from elsewhere, and that is read again at each call.
+    """An array that is not an argument, such as a parameter, and is read again at each call.
 
     Attributes:
         holder: the parameter that has it, or the array itself.
@@ -64,21 +64,21 @@ class Program:
 
     Attributes:
         traced: its graph.
-        arguments: for each leaf of the arguments its input, None for what is not an input.
-        argument_shapes: the shape of each of these leaves, a name in place of a dynamic size.
-        captured: the other arrays that are read, by input.
+        arguments: the input of each leaf of the arguments; None for a leaf that is not an input.
+        argument_shapes: the shape of each of these leaves, with names for dynamic sizes.
+        captured: the captured arrays, by input.
         draws: the random numbers, by input.
         structure: structure of the results.
         results: the output of each leaf of the results.
-        written: leaves of the arguments that the function writes, with the outputs that they become.
+        written: leaves of the arguments that the function writes, with the outputs of their new values.
         labels: where to read each dynamic size: a leaf of the arguments and its axis.
-        primes: what stands for each dynamic size in the shapes of draws.
-        comparisons: what the function asked of dynamic sizes.
+        primes: the prime that stands for each dynamic size in the shapes of draws.
+        comparisons: the comparisons of dynamic sizes that the function made.
         shapes: shapes of the values of the graph; None for a dynamic size.
         threads: inside one operator, by default: 1, or None for one per core.
-        entries: entries of containers among the arguments that it sets: the number of the container, the key,
-            their structure, and their outputs; None where it removes one.
-        refuses: what must not be NaN, in words; if there is any, the output `NAN` says whether it is.
+        entries: entries of the arguments' containers that it sets: the number of the container, the key,
+            the structure of the entry (None if it is removed), and its outputs.
+        refuses: names of the losses that must not be NaN; if there are any, the output `NAN` is True for NaN.
     """
 
     traced: Traced
@@ -118,8 +118,8 @@ class JitGraph(Graph):
 
     Args:
         dimensions: as of `Graph`.
-        known: memory that is there before the function runs: what is found in it is read at each call.
-        located: whether it is noted which line makes each value.
+        known: memory that exists before the function runs: arrays in it are read at each call.
+        located: whether to note the line of code that makes each value.
     """
 
     made = "traced"
@@ -130,10 +130,10 @@ class JitGraph(Graph):
         self.known = known
         self._located = located
         self.seen: dict[Any, np.ndarray[Any, Any]] = {}
-        self.replaced: dict[Any, str] = {}  # in which line, by memory
+        self.replaced: dict[Any, str] = {}  # the line that writes to a memory
         self.captured: dict[str, Captured] = {}
         self.draws: dict[str, Draw] = {}
-        self.found: dict[str, Any] = {}  # what else a `Program` has of the function
+        self.found: dict[str, Any] = {}  # other attributes of the `Program`
         self.starts: dict[int, Any] = {}  # copies of generators before their first draws
         self.track = []
         self._losses: list[tuple[GraphArray, str]] = []
@@ -149,14 +149,14 @@ class JitGraph(Graph):
         self._losses.append((value, name))
 
     def is_nan(self) -> tuple[GraphArray | None, tuple[str, ...]]:
-        """Whether one of the losses is NaN, and what these are called; not of those inside of a loop."""
+        """A boolean, whether a loss is NaN, and the names of the losses; losses in a loop are left out."""
         made = {name for node in self.nodes for name in node.outputs}
         found = [(np.isnan(value), name) for value, name in self._losses if value.name in made]
         flag: Any = functools.reduce(np.logical_or, [flag for flag, _ in found]) if found else None
         return flag, tuple(dict.fromkeys(name for _, name in found))
 
     def note_length(self, n: int) -> None:
-        """Refuse what would be compared without being noticed; each size gets a graph of its own then."""
+        """Refuse `len` of a dynamic dimension, an int whose comparisons would not be recorded."""
         if self.size(n) is not None:
             self.fail("takes the len of a dynamic dimension, which is a number of this call: use x.shape[0]")
 
@@ -187,7 +187,7 @@ class JitGraph(Graph):
         return super().operand(value, dtype)
 
     def constant(self, value: object, dtype: DtypeLike = None) -> GraphArray:
-        """As of `Graph`, for arrays that the function makes; others are inputs."""
+        """As of `Graph` for arrays that the function makes; arrays that existed before are inputs."""
         if type(value) is np.ndarray and value.size and not value.dtype.hasobject:
             memory = memory_of(value)
             if memory in self.known:
@@ -200,7 +200,7 @@ class JitGraph(Graph):
         return super().constant(value, dtype)
 
     def note_replaced(self, array: np.ndarray[Any, Any]) -> None:
-        """As of `Graph`: without a graph others would see what is written to that memory."""
+        """As of `Graph`; an array that existed before would be changed for other readers, too."""
         self.replaced.setdefault(memory_of(array), caller_line())
         self._kept.append(array)
 
@@ -212,7 +212,7 @@ class JitGraph(Graph):
         return self.input(name, self.dynamic(shape), draw.dtype)
 
     def reads(self, what: str) -> None:
-        """Refuse what would be a constant of the graph."""
+        """Refuse to read `what`, which would become a constant of the graph."""
         self.fail(f"reads {what}: pass what it gives as an argument")
 
     def generator(self, rng: Any) -> Any:
@@ -233,7 +233,7 @@ class JitGraph(Graph):
 
 @contextmanager
 def _tracing(graph: JitGraph) -> Iterator[None]:
-    """Parameters and generators are those of the graph."""
+    """A context in which parameters and generators are replaced by those of the graph."""
     leaf, base = state.leaf, state.base
     state.leaf = state.base = graph.capture
     maps.running.append(graph)
@@ -252,19 +252,19 @@ def trace_function(
     located: bool = False,
     undo: Callable[[], None] = lambda: None,
 ) -> Program:
-    """The graph of a function of arguments of a structure.
+    """Trace a function for arguments of a structure.
 
     Args:
         fn: the function.
         structure: structure of `(args, kwargs)`.
         leaves: the arrays, numbers and generators in it.
-        labels: for each leaf its shape, a name in place of a dynamic size.
-        located: whether nodes have the lines that make them.
-        undo: puts back what a trace that failed wrote, where the others are a graph without it.
+        labels: the shape of each leaf, with names for dynamic sizes.
+        located: whether nodes have the lines of code that make them.
+        undo: restores attributes that a failed trace has written.
 
     Raises:
-        NotImplementedError: what the function does has no graph, or hangs on a dynamic size.
-        RuntimeError: it branches on numbers, or keeps arrays that have none.
+        NotImplementedError: the function does something that graphs cannot, or depends on a dynamic size.
+        RuntimeError: it branches on numbers, or stores arrays of the trace.
     """
     inputs: list[Input] = []
     arguments: list[str | None] = []
@@ -304,7 +304,7 @@ def _run(
     graph: JitGraph,
     arrays: list[GraphArray],
 ) -> dict[str, Any]:
-    """The outputs of a function on arrays of a graph, which gets what else a `Program` has of it."""
+    """Run the function on arrays of a graph; returns the outputs, and sets `graph.found`."""
     found = graph.found
     given = iter(arrays)
     inside: list[Any] = []
@@ -329,7 +329,7 @@ def _run(
     outputs: dict[str, Any] = {}
 
     def noted(flat: Flattener) -> list[str]:
-        """The names that leaves get as outputs."""
+        """Make leaves outputs, and return their names."""
         arrays = [graph.operand(_without_gradient(leaf)) for leaf in flat.leaves]
         out = [f"output_{n}" for n in range(len(outputs), len(outputs) + len(arrays))]
         outputs.update(zip(out, arrays, strict=True))
@@ -363,9 +363,9 @@ def _traced_twice(
     located: bool,
     undo: Callable[[], None],
 ) -> tuple[Any, JitGraph, JitGraph]:
-    """The graph, and both traces of it, for other dynamic sizes.
+    """The graph, and its two traces, which have different primes for dynamic sizes.
 
-    It is traced again until all arrays are known that were there before.
+    It is traced again until all arrays that existed before are known: both traces find them.
     """
     known: frozenset[Any] = frozenset()
     while True:
@@ -442,7 +442,7 @@ def _refuse_changed(value: Any, before: list[Any], graph: JitGraph) -> None:
 def _entries(
     containers: list[Any], before: list[Any], noted: Callable[[Flattener], list[str]]
 ) -> list[tuple[int, str, Structure | None, list[str]]]:
-    """The entries that the function set in containers among its arguments, or removed."""
+    """The entries of its arguments that the function set or removed; see `Program.entries`."""
     out: list[tuple[int, str, Structure | None, list[str]]] = []
     given = {id(node): i for i, node in enumerate(containers)}
     for i, (node, old) in enumerate(zip(containers, before, strict=True)):
@@ -472,13 +472,13 @@ def added_entries(program: Program, structure: Structure) -> list[tuple[int, str
 def is_same_with_added_entries(
     fn: Callable[..., Any], program: Program, structure: Structure, leaves: Sequence[Any]
 ) -> bool:
-    """Whether a function does the same where its arguments have the entries already that it adds to them.
+    """Whether a function does the same if its arguments already have the entries that it adds.
 
-    It does not where it looks for them, as with `if "value" not in td`. So it is traced again.
+    It may not, as with `if "value" not in td`. To find out, it is traced again.
 
     Args:
         fn: the function.
-        program: what `trace_function` gave for it.
+        program: its result of `trace_function`.
         structure: structure of `(args, kwargs)`.
         leaves: in it.
     """
@@ -537,7 +537,7 @@ def _labels(labels: Sequence[tuple[Any, ...]]) -> dict[str, tuple[int, int]]:
 
 
 def _shapes(first: JitGraph, second: JitGraph, traced: Traced) -> dict[str, tuple[int | None, ...]]:
-    """The shapes of all values, those of outputs by their names, too; None for sizes that are dynamic."""
+    """The shapes of all values by name, also of outputs; None for dynamic sizes."""
     shapes: dict[str, tuple[int | None, ...]] = {}
     for name, shape in first.shapes.items():
         other = second.shapes.get(name, ())
@@ -572,7 +572,7 @@ def _sizes(labels: Sequence[tuple[Any, ...]]) -> list[int]:
 
 
 def _kept(graph: JitGraph) -> GraphArray | None:
-    """An array of the trace that is kept somewhere; what the function left there would be lost."""
+    """An array of the trace that is still referred to, as by an attribute; None if there is none."""
     references = graph.track or []
     graph.forget()
     if any(ref() is not None for ref in references):
@@ -582,7 +582,7 @@ def _kept(graph: JitGraph) -> GraphArray | None:
 
 
 def _refuse_kept(graph: JitGraph) -> None:
-    """RuntimeError if an array of the trace is kept somewhere."""
+    """Raise RuntimeError if an array of the trace is still referred to."""
     references, array = graph.track, _kept(graph)
     if array is not None:
         owners = [type(x).__name__ for x in gc.get_referrers(array) if x is not references] or ["frame"]

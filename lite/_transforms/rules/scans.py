@@ -1,4 +1,4 @@
-"""Rules of running sums and products, and of what else goes along one axis."""
+"""Rules of functions along one axis: running sums and products, differences, interpolation."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _onnx_cumsum(graph: Graph, a: ArrayLike, axis: Axes = None, dtype: DtypeLike
 
 
 def _running(graph: Graph, reduce: Any, neutral: float, x: Any, axis: int) -> Any:
-    """A running reduction along an axis: for each element, that of the elements up to it."""
+    """A running reduction along an axis: element i is the reduction of elements 0 to i."""
     rows = np.moveaxis(x, axis, -1)
     numbers = graph.range(rows.shape[-1])
     before = numbers[:, None] >= numbers[None, :]
@@ -91,7 +91,7 @@ def _grad_cumprod(a: ArrayLike, axis: int | None = None, dtype: DtypeLike = None
     value = np.cumprod(held, axis, **options)
 
     def vjp(g: Array) -> Array:
-        # By x_i: what is in front of it, times s_i = g_i + x_(i+1) s_(i+1); zeros need no division.
+        # The derivative by x_i is the product before it times s_i = g_i + x_(i+1) s_(i+1): no division by 0.
         x, s = np.moveaxis(held, axis, -1), np.moveaxis(g, axis, -1)
         one = np.ones_like(x[..., :1])
         before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
@@ -101,9 +101,9 @@ def _grad_cumprod(a: ArrayLike, axis: int | None = None, dtype: DtypeLike = None
 
 
 def _recursion(a: Array, b: Array) -> Array:
-    """The s with s_i = b_i + a_i s_(i+1) along the last axis, where what is after the end is 0.
+    """The s with s_i = b_i + a_i s_(i+1) along the last axis, and 0 after the end.
 
-    Maps s -> b + a s are composed with those 1, 2, 4, ... further on.
+    A parallel scan: maps s -> b + a s are composed with the maps 1, 2, 4, ... positions later.
     """
     length, step = b.shape[-1], 1
     while step < length:
@@ -132,7 +132,7 @@ def _grad_interp(
 
 
 def _within(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Array, Array, Array]:
-    """Arguments of `interp` without a period: points in order, with one more at each end."""
+    """Arguments of `interp` with the period removed: sorted points, and one more at each end."""
     xp = np.remainder(xp, period)
     order = np.argsort(xp)
     xp, fp = xp[order], fp[order]
@@ -141,7 +141,7 @@ def _within(x: Any, xp: Any, fp: Any, period: Any) -> tuple[Array, Array, Array]
 
 
 def _between(x: Any, xp: Any, fp: Any, places: Any, points: Any, left: Operand, right: Operand) -> Any:
-    """`interp`, where `places` and `points` are the numbers of `x` and `xp`."""
+    """`interp`, with the values of `x` and `xp` as plain arrays in `places` and `points`."""
     last = points.shape[0] - 1
     i = np.clip(np.searchsorted(points, places, "right") - 1, 0, max(last - 1, 0))
     x0, x1, f0, f1 = [_taken(given, at) for given in (xp, fp) for at in (i, np.minimum(i + 1, last))]
@@ -153,7 +153,7 @@ def _between(x: Any, xp: Any, fp: Any, places: Any, points: Any, left: Operand, 
 
 
 def _taken(table: Any, i: Any) -> Any:
-    """`table[i]`, where NumPy would make an ndarray of an index that has no numbers yet."""
+    """`table[i]` for an index of a graph, which an ndarray could not take."""
     return i.look_up(table) if type(table) is np.ndarray and isinstance(i, HostArray) else table[i]
 
 

@@ -15,22 +15,22 @@ from lite._transforms.vmap.level import Level, batched_in
 
 
 def shifted_axis(axis: int, ndim: int) -> int:
-    """An axis of an array of `ndim` dimensions in what it holds; AxisError if there is no such axis."""
+    """The axis of a mapped array's value for an axis of the array, of `ndim` dimensions; else AxisError."""
     return normalize_axis_index(axis, ndim) + 1
 
 
 def shifted_axes(axes: int | Iterable[int], ndim: int) -> tuple[int, ...]:
-    """One or more axes of an array of `ndim` dimensions in what it holds."""
+    """`shifted_axis` for one or more axes."""
     return tuple([axis + 1 for axis in normalize_axis_tuple(axes, ndim)])
 
 
 def along(level: Level, function: Function, array: Any, axis: Any, rest: dict[str, Any]) -> Any:
-    """A function of an array along axes, where None means all of them, flattened.
+    """Apply a function along axes of a mapped array; None means all axes, flattened.
 
     Args:
-        level: the map.
-        function: gives a result whose first dimension is that of the array.
-        array: what it is called with.
+        level: the level of the map.
+        function: a function of NumPy that keeps the first dimension.
+        array: its first argument.
         axis: an int, None or (for reductions) a tuple.
         rest: its other arguments, by name. `where` broadcasts with the array.
     """
@@ -42,7 +42,7 @@ def along(level: Level, function: Function, array: Any, axis: Any, rest: dict[st
         raise NoRule  # such as an initial value for each element
     if batched_in((where,), []) or (axis is None and np.ndim(where)):
         where = rest["where"] = np.broadcast_to(level.align(where, ndim), value.shape)
-    if batched_in((where,), []):  # by an outer map; NumPy asks the array alone whether it is mapped
+    if batched_in((where,), []):  # by an outer map: NumPy dispatches on the array alone, so map it, too
         value = np.where(np.ones_like(where), value, value)
     keep = False
     if axis is None:

@@ -1,4 +1,4 @@
-"""Reading and writing by index, where the array, the index or the value may be mapped."""
+"""Reading and writing by index; the array, the index and the value may each be mapped."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _ALL = slice(None)
 
 
 class Advanced(NamedTuple):
-    """An index with arrays in it, ready for what a mapped array holds.
+    """An index with arrays in it, for the value of a mapped array.
 
     Attributes:
         items: the index, with the mapped dimension first in every mapped array.
         ndim: number of dimensions that the arrays of the index broadcast to.
-        before: number of dimensions of the result before those.
+        before: number of dimensions of the result before these.
         mapped: whether an array of the index is mapped.
-        split: whether other items stand between the arrays, so that their dimensions come first.
+        split: whether slices separate the arrays; NumPy then puts the arrays' dimensions first.
     """
 
     items: tuple[Any, ...]
@@ -52,7 +52,7 @@ def _get(level: Level, x: object, index: Advanced) -> Array:
     value = level.value(x)
     if not index.mapped:
         out = _at(value, (_ALL, *index.items))
-        # What comes before the mapped dimension is what the arrays of the index gave.
+        # The dimensions of the arrays of the index come before the mapped dimension.
         return level.wrap(np.moveaxis(out, index.ndim, 0) if index.split else out)
     if not level.on(x):
         out = _at(value, index.items)
@@ -68,7 +68,7 @@ def set_index(x: Any, index: Any, new: ArrayLike) -> None:
     """`x[index] = new`.
 
     Raises:
-        RuntimeError: `x` is not mapped where the index or the new value is.
+        RuntimeError: the index or the new value is mapped, but `x` is not.
     """
     level = level_of(batched_in((x, index, new), []))
     if not level.on(x):
@@ -95,7 +95,7 @@ def set_index(x: Any, index: Any, new: ArrayLike) -> None:
 
 
 def places_and_values(level: Level, x: Any, found: Advanced, new: Any) -> tuple[tuple[Any, ...], Array]:
-    """The index that writes to what a mapped array holds, and the values in the order of that index."""
+    """The index that writes to the value of a mapped array, and the new values in its order."""
     shape = result_shape(level, x, found)
     values = np.broadcast_to(level.align(_shrunk(new, len(shape)), len(shape)), (level.size, *shape))
     if not found.mapped:
@@ -107,7 +107,7 @@ def places_and_values(level: Level, x: Any, found: Advanced, new: Any) -> tuple[
 
 
 def result_shape(level: Level, x: Any, index: Advanced) -> Shape:
-    """Shape of `x[index]`, found on an array without memory."""
+    """Shape of `x[index]`, computed on a broadcast zero, which takes no memory."""
     dummy = np.broadcast_to(np.zeros((), np.int8), (level.size, *x.shape))
     return _get(level, level.wrap(dummy), index).shape
 
@@ -119,7 +119,7 @@ def advanced(level: Level, index: Any, shape: Shape) -> Advanced:
         if isinstance(item, list):
             item = np.stack(item) if has_batched(item) else np.asarray(item, None if item else np.intp)
         if isinstance(item, np.ndarray | np.bool_ | bool) and np.asarray(item).dtype.kind == "b":
-            # A mask is the same as the arrays that say where it is true.
+            # A mask is equal to the index arrays of its true elements.
             mask = np.asarray(item)
             items.extend(mask.nonzero() if mask.ndim else (None, np.flatnonzero(mask)))
         else:
@@ -151,7 +151,7 @@ def _is_mask(item: Any) -> bool:
 
 
 def _masked(level: Level, x: object, index: Any) -> Any:
-    """Elements where a mapped mask is true; as many for each element along the mapped dimension."""
+    """Elements where a mapped mask is true; each mapped element must have the same number of them."""
     out: list[Any] = []
     for item in index if type(index) is tuple else (index,):
         if not _is_mask(item):
@@ -164,10 +164,10 @@ def _masked(level: Level, x: object, index: Any) -> Any:
 
 
 def where_true(level: Level, mask: BatchedArray) -> list[Any]:
-    """Indices at which a mapped mask is true, one mapped array for each dimension.
+    """The indices of a mapped mask's true elements, one mapped array for each dimension.
 
     Raises:
-        ValueError: there are not as many for each element along the mapped dimension.
+        ValueError: mapped elements have different numbers of true elements.
     """
     rows, *places = np.asarray(mask.value).nonzero()
     counts = np.bincount(rows, minlength=level.size)
@@ -210,7 +210,7 @@ def _has_arrays(index: Any) -> bool:
 
 
 def _at(value: Array, index: tuple[Any, ...]) -> Any:
-    """`value[index]`, where arrays of the index may be mapped by an outer map, or be those of a graph."""
+    """`value[index]`; arrays of the index may be mapped by an outer map, or be arrays of a graph."""
     if has_batched(index):
         return get_index(value, index)
     inner = innermost(index) if type(value) is np.ndarray else None
@@ -218,12 +218,12 @@ def _at(value: Array, index: tuple[Any, ...]) -> Any:
 
 
 def each(level: Level, index: Advanced) -> Array:
-    """The places along the mapped dimension, to stand before an index that has others for each of them."""
+    """`arange(level.size)`, shaped to broadcast with a mapped index that comes after it."""
     return count(innermost(index.items), level.size).reshape(level.size, *[1] * index.ndim)
 
 
 def _shrunk(new: Any, ndim: int) -> Array:
-    """A new value without dimensions of size 1 in front that the place does not have."""
+    """A new value without leading dimensions of size 1 beyond `ndim`, as NumPy allows them."""
     while new.ndim > ndim and new.shape[0] == 1:
         new = new[0]
     return new

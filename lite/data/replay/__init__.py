@@ -1,13 +1,13 @@
-"""Replay buffers: what keeps transitions, and what draws batches from them.
+"""Replay buffers: storages keep transitions, samplers draw batches from them.
 
-`replay_buffer` joins a storage, a writer, a sampler and `transforms`; `tensordict_replay_buffer` has its
-forms of TensorDicts, one of which draws by priority. A `replay_buffer_ensemble` draws from several of them.
+`replay_buffer` joins a storage, a writer, a sampler and transforms; `tensordict_replay_buffer` has the
+buffers for TensorDicts, one of them prioritized. A `replay_buffer_ensemble` draws from several buffers.
 
-Storages: `storages` has the base and the list, `tensor_storage` those of arrays, which `columns` knows,
-`trees` nests as the data was, and `next_observations` can keep once; `mapped_storage` is the one in files.
-Where a ring of rows stands is a `Position`, in files a `ring_file`, and `kept_file` has what else survives.
-`writers` decide where data goes.
+Storages: `storages` has the base class and the list, `tensor_storage` the storages of arrays: `columns` are
+the arrays, `trees` their nesting, `next_observations` avoids a second copy. `mapped_storage` is in files.
+A ring's length and cursor are a `Position`, in files a `ring_file`; `kept_file` has the rest of the state.
+`writers` choose the rows to write.
 
-`samplers` has the base of all samplers and those that draw uniformly, `slice_sampler` those that draw
-pieces of trajectories, which `trajectory_index` finds, `prioritized_sampler` those that draw by priority.
+`samplers` has the base class and uniform samplers, `slice_sampler` the samplers of pieces of trajectories,
+which `trajectory_index` finds, and `prioritized_sampler` the sampler by priority.
 """

@@ -1,4 +1,4 @@
-"""ReplayBufferEnsemble: batches with a row for each of several replay buffers."""
+"""ReplayBufferEnsemble: batches from several replay buffers."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ _OWN = "ensemble.npz"
 class ReplayBufferEnsemble:
     """Draw batches from several replay buffers, such as recorded frames and those of the running policy.
 
-    `ensemble[i]` is a buffer, to which its data is written, and, of a row `i` of a batch that all give to,
-    priorities by `ensemble[i].update_tensordict_priority(batch[i])`; `len` counts buffers.
+    `ensemble[i]` is a buffer; write its data to it. If each batch draws from all buffers, row `i` is of that
+    buffer, and `ensemble[i].update_tensordict_priority(batch[i])` writes priorities. `len` counts buffers.
 
     Args:
         *rbs: the buffers.
         transform: called with each batch, after the transforms of the buffers.
-        batch_size: the default batch size of `sample`, a multiple of how many buffers are drawn.
-        collate_fn: makes a batch of the list of the buffers' batches. None: stacks them.
-        p: (buffers,), weights of the buffers; None: all alike.
-        sample_from_all: draw from each buffer once, in their order, in place of by `p`.
-        num_buffer_sampled: how many buffers are drawn, some perhaps twice. None: as many as there are.
+        batch_size: the default batch size of `sample`, a multiple of the number of buffers that are drawn.
+        collate_fn: makes one batch from the list of the buffers' batches; None stacks them.
+        p: (buffers,), weights of the buffers; None for equal ones.
+        sample_from_all: draw from each buffer once, in their order, without `p`.
+        num_buffer_sampled: the number of buffers drawn for a batch, with replacement; by default all.
         generator: a seed or generator, which draws the buffers.
 
     Raises:
-        ValueError: no buffer, or weights that are none, or not one for each buffer.
-        TypeError: something else than buffers.
+        ValueError: there is no buffer, or the weights are not one non-negative number for each buffer.
+        TypeError: an argument is not a buffer.
         RuntimeError: both `p` and `sample_from_all`.
 
     Source:
@@ -106,8 +106,8 @@ class ReplayBufferEnsemble:
         """Draw a batch.
 
         Args:
-            batch_size: how many elements; that of the ensemble unless given.
-            return_info: give what the samplers tell, too.
+            batch_size: the number of elements; by default that of the ensemble.
+            return_info: return the information of the samplers, too.
 
         Returns:
             The elements; of TensorDicts one of shape (buffers, batch_size / buffers, ...), lazy where
@@ -126,7 +126,7 @@ class ReplayBufferEnsemble:
         return (data, self._joined([info for _, info in drawn])) if return_info else data
 
     def _shares(self, size: int) -> list[tuple[int, int]]:
-        """The numbers of the buffers of a batch, each with how many elements it gives."""
+        """(buffer, number of elements) pairs of a batch."""
         count = len(self._rbs)
         ids = range(count) if self.sample_from_all else self._rng.choice(count, self._number, p=self._p)
         if size % len(ids):
@@ -161,17 +161,17 @@ class ReplayBufferEnsemble:
         return sum(buffer.write_count for buffer in self._rbs)
 
     def append_transform(self, transform: Any) -> ReplayBufferEnsemble:
-        """Add a transform after those of the ensemble; gives the ensemble."""
+        """Add a transform after those of the ensemble; returns the ensemble."""
         self._transforms.insert(len(self._transforms), transform)
         return self
 
     def dumps(self, path: PathLike) -> None:
-        """Write each buffer into a folder in `path` that has its number: all of them at once, or none.
+        """Write each buffer into the folder in `path` that has its number: all of them, or none.
 
         The generator that draws the buffers, and the state of the transforms, are in a file beside them.
 
         Raises:
-            as `ReplayBuffer.dumps`, for a buffer that is named.
+            as `ReplayBuffer.dumps`; the message names the buffer.
         """
         root = Path(path).absolute()
 
@@ -191,12 +191,12 @@ class ReplayBufferEnsemble:
             replace_tree(str(root), fill)
 
     def loads(self, path: PathLike) -> None:
-        """Read what `dumps` of as many buffers of the same parts wrote, here or in TorchRL: all, or none.
+        """Read a folder of `dumps`, also TorchRL's, of an ensemble with the same parts: all, or nothing.
 
-        The latter is of the buffers alone.
+        TorchRL's folder has the state of the buffers alone.
 
         Raises:
-            ValueError: it is of more buffers.
+            ValueError: the folder has more buffers.
             as `ReplayBuffer.loads`.
         """
         root = Path(path).absolute()
@@ -213,21 +213,21 @@ class ReplayBufferEnsemble:
         )
 
     def state_dict(self) -> dict[str, Any]:
-        """All that an ensemble of the same parts needs to go on like this one, as copies in memory."""
+        """The whole state, as copies: an ensemble with the same parts continues from it like this one."""
         return {
             "_rbs": {str(i): buffer.state_dict() for i, buffer in enumerate(self._rbs)},
             **self._own_state(),
         }
 
     def _own_state(self) -> dict[str, Any]:
-        """The state, but for that of the buffers."""
+        """The state of the ensemble, without its buffers."""
         return {"_transforms": self._transforms.state_dict(), "_rng": self._rng.bit_generator.state}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Restore a state of `state_dict`: that of all buffers, or of none.
+        """Restore a state of `state_dict`, for all buffers or for none.
 
         Raises:
-            ValueError: it is of another number of buffers.
+            ValueError: the state has another number of buffers.
             as `ReplayBuffer.load_state_dict`.
         """
         states = state_dict["_rbs"]
@@ -237,7 +237,7 @@ class ReplayBufferEnsemble:
         self._load_all(loads, state_dict)
 
     def _load_all(self, loads: Sequence[Callable[..., None]], own: Mapping[str, Any] | None) -> None:
-        """Load all buffers or, if one would raise, none; and the state beside theirs."""
+        """Load all buffers and the ensemble's state; nothing is changed if a buffer would raise."""
         if own is not None and (missing := self._own_state().keys() - own.keys()):
             raise ValueError(f"the state is of an ensemble of another kind: it has no {sorted(missing)}.")
         for each in loads:

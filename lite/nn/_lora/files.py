@@ -32,11 +32,11 @@ _KEY = re.compile(
     r"(?:base_model\.model\.)?(?P<name>.*?)\.?lora_(?P<matrix>[AB])(?:\.MatMul|\.default)?\.weight"
 )
 _PLAIN = re.compile(r"[\w.-]+")  # PEFT's patterns may be any regular expression, whose match may take forever
-_PARTS = ("q_proj", "k_proj", "v_proj")  # which some exporters join
+_PARTS = ("q_proj", "k_proj", "v_proj")  # some exporters join these to `_FUSED`
 _FUSED = "qkv_proj"
-# What a PEFT adapter may have that is more than two matrices.
+# Settings of PEFT with which an adapter is more than two matrices.
 _REFUSED = ("use_dora", "lora_bias", "modules_to_save", "alora_invocation_tokens", "trainable_token_indices")
-# Ways to begin that take B A out of the weights of the model, which is then another one.
+# Initialisations that subtract B A from the weights, so that the adapter does not fit the plain model.
 _RESIDUAL = ("pissa", "olora", "corda", "loftq", "lora_ga")
 
 
@@ -47,7 +47,7 @@ class LowRank:
     Attributes:
         a: (rank, in).
         b: (out, rank).
-        scale: what their product is multiplied with.
+        scale: the factor of their product.
     """
 
     a: NDArray[Any]
@@ -59,15 +59,15 @@ class LowRank:
 
 
 def read(path: Path, argument: str) -> dict[str, LowRank]:
-    """The adapters in a file or folder, by the paths of what they are beside.
+    """The adapters in a file or folder, by the paths of their layers.
 
     Args:
         path: path of the file or folder.
-        argument: what messages call it.
+        argument: its name in messages.
 
     Raises:
         FileNotFoundError: there is none.
-        ValueError: it is damaged, a link out of its folder, or holds something else than pairs of matrices.
+        ValueError: it is damaged, a link out of its folder, or does not hold pairs of matrices.
     """
     folder = path if path.is_dir() else path.parent
     file = path / WEIGHTS if path.is_dir() else path
@@ -85,7 +85,7 @@ def read(path: Path, argument: str) -> dict[str, LowRank]:
 
 
 def _matrices_of(arrays: Mapping[str, NDArray[Any]]) -> list[tuple[str, NDArray[Any]]]:
-    """The arrays, which have two dimensions; graphs have the matrices turned."""
+    """The arrays by name, two-dimensional; matrices of a graph are transposed."""
     for name, array in arrays.items():
         if array.ndim != 2:
             raise ValueError(f"{name!r} has shape {array.shape}, no matrix")
@@ -145,7 +145,7 @@ def _paired(arrays: Mapping[str, NDArray[Any]], config: Mapping[str, Any]) -> di
 
 
 def _scale(name: str, rank: int, config: Mapping[str, Any]) -> float:
-    """alpha / rank of a name, with the alpha of the first pattern that is for the name, or that of all."""
+    """alpha / rank of a layer, with the alpha of the first pattern that matches it, or the common one."""
     alpha, patterns = config.get("lora_alpha"), config.get("alpha_pattern") or {}
     if not isinstance(patterns, dict):
         raise ValueError(f"{CONFIG} must have a dict alpha_pattern, got {patterns!r}")
@@ -173,15 +173,15 @@ def layers_of(found: Mapping[str, LowRank], names: Iterable[str]) -> list[str]:
 def fitting(
     found: Mapping[str, LowRank], adapters: Iterable[Adapter], argument: str
 ) -> list[tuple[Adapter, LowRank]]:
-    """Of what a file has, that for each adapter of a module.
+    """The matrices of a file for each adapter of a module.
 
-    What a file has for queries, keys and values becomes one adapter of a layer that gives all three: with
-    the ranks of all, and zeros where one does not change the other.
+    Adapters for queries, keys and values become one adapter of a layer that computes all three: it has the
+    sum of their ranks, and zeros where one does not change the other.
 
     Args:
-        found: what the file has, by layer.
+        found: the matrices of the file, by layer.
         adapters: adapters of the module.
-        argument: what messages call the file.
+        argument: the file's name in messages.
 
     Raises:
         ValueError: the file has too few or too many, or matrices of other sizes.
@@ -209,7 +209,7 @@ def fitting(
 
 
 def _joined(prefix: str, left: dict[str, LowRank], outputs: int, argument: str) -> LowRank | None:
-    """One adapter of those of three layers, some of which may be left out."""
+    """One adapter from those of queries, keys and values, some of which may be missing."""
     parts = [left.pop(prefix + part, None) for part in _PARTS]
     given = [part for part in parts if part is not None]
     if not given:
@@ -246,11 +246,11 @@ def write_onnx(path: Path, values: Mapping[str, NDArray[Any]]) -> None:
 
 
 def write_peft(folder: Path, adapters: Iterable[Adapter], others: Iterable[str], qkv: Any) -> None:
-    """PEFT's two files.
+    """Write PEFT's two files.
 
     Args:
-        folder: where to.
-        adapters: what to write.
+        folder: the folder to write to.
+        adapters: the adapters.
         others: paths that have no adapter.
         qkv: sizes of queries, keys and values, to write a layer of all three as three; None to keep it.
     """

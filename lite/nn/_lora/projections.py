@@ -1,4 +1,4 @@
-"""The products of a graph with constant matrices, beside which adapters can be, and what they are called."""
+"""The products of a graph with constant matrices, which can have adapters, and their names."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lite._files.onnx.model import Operation, OperationGraph, Weight
 from lite._files.onnx.reader import Span, read_tensor
 from lite._files.onnx.wire import Buffer, fields
 
-# What models call the projections of their attention: Llama and its like, fused forms, GPT-2, ViT, BERT,
+# Names of attention's projections in models: Llama and similar ones, fused forms, GPT-2, ViT, BERT,
 # DeBERTa, ModernBERT, Phi, BLOOM, DistilBERT, timm, T5, diffusers.
 ATTENTION = (
     "q_proj", "k_proj", "v_proj", "o_proj", "out_proj", "qkv_proj", "query_key_value", "c_attn",
@@ -40,16 +40,16 @@ class Projection:
     """A product of an input with a constant matrix.
 
     Attributes:
-        name: path of the module that it was, `model.layers.0.self_attn.q_proj`, as PEFT has it.
-        graph_name: the same as the graph has it.
-        span: where the node is in the file.
+        name: path of its module in PEFT's form, such as `model.layers.0.self_attn.q_proj`.
+        graph_name: the same path in the graph's form.
+        span: position of the node in the file.
         label: the node, for messages.
         weight: name of the initializer.
-        turned: that is (out, in).
+        turned: whether the initializer is (out, in).
         inputs, outputs: sizes of the input's and the output's last dimension.
-        element_type: ONNX's number of the type that is computed in.
-        quantised: the matrix is integers with scales.
-        factor: what the product is multiplied with.
+        element_type: ONNX's number of the dtype of the computation.
+        quantised: whether the matrix is integers with scales.
+        factor: the factor of the product.
     """
 
     name: str
@@ -80,7 +80,7 @@ def projections(model: Buffer, graph: OperationGraph) -> list[Projection]:
 
 
 def peft_name(path: str) -> str:
-    """A path as PEFT has it, which counts from transformers' model."""
+    """A path in PEFT's form, which starts at transformers' model."""
     around = _AROUND.match(path)
     return _SHORT.sub(r"\1.self_attn", path[around.end() :] if around else path)
 
@@ -89,11 +89,11 @@ def chosen(names: Iterable[str], targets: Iterable[str] | str | None) -> set[str
     """The names that match a target: a whole name, its last parts, or a pattern of either.
 
     Args:
-        names: paths of what adapters can be beside.
+        names: paths of the layers that can have adapters.
         targets: names or patterns; None for the projections of attention.
 
     Raises:
-        ValueError: there are none; a target is for none of them; without targets, none is a projection of
+        ValueError: there are no names; a target matches none; without targets, none is a projection of
             attention.
     """
     names = list(dict.fromkeys(names))
@@ -185,7 +185,7 @@ def _product(
 def _matrix(
     name: str, weights: Mapping[str, Weight], makers: Mapping[str, Operation]
 ) -> tuple[str, bool, int] | None:
-    """The initializer that a value is, whether it is transposed, and its type if that is another one."""
+    """The initializer of a matrix, whether it is transposed, and its dtype if a cast changes that."""
     turned, kind = False, 0
     for _ in range(_MAX_STEPS):
         if name in weights:
@@ -211,7 +211,7 @@ def _kind_of(name: str, weights: Mapping[str, Weight]) -> int:
 
 
 def _path(model: Buffer, node: Operation, weight: str) -> str:
-    """The path of the module that a node comes from, by what its exporter left of it."""
+    """The path of the module that a node comes from, as far as the exporter kept it."""
     scopes = _scopes(model, node)
     if scopes:
         return scopes
@@ -226,7 +226,7 @@ def _path(model: Buffer, node: Operation, weight: str) -> str:
 
 
 def _scopes(model: Buffer, node: Operation) -> str:
-    """The path that torch's exporter notes: a list of the modules around a node, the last one its own."""
+    """The module path in a node's metadata, where torch's exporter lists the modules around the node."""
     for number, wire, a, b in fields(model, *node.span):
         if (number, wire) == (9, 2):
             pair = {n: bytes(model[c:d]) for n, w, c, d in fields(model, a, b) if w == 2}

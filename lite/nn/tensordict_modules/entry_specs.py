@@ -1,4 +1,4 @@
-"""Specs by key, for modules that know what they write."""
+"""Specs of the entries that a module writes."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from lite.specs.composite import Composite
 
 
 def specs_by_key(spec: TensorSpec | None, keys: Sequence[NestedKey], owner: object) -> Composite:
-    """The specs of what a module writes; entries of which nothing is known have none.
+    """The specs of a module's outputs by key; outputs that are not known have none.
 
     Args:
         spec: None, a `Composite` (which is copied), or the spec of the only key.
-        keys: what the module writes.
+        keys: the entries that the module writes.
         owner: the module, for errors.
 
     Raises:
@@ -45,7 +45,7 @@ def specs_by_key(spec: TensorSpec | None, keys: Sequence[NestedKey], owner: obje
 
 
 def action_specs(spec: TensorSpec | None, key: NestedKey) -> Composite | None:
-    """The spec of an action as a Composite: that of an environment may have several actions.
+    """The spec of an action as a Composite by key. A Composite, with several actions, is returned unchanged.
 
     Raises:
         TypeError: `spec` is not a spec.
@@ -56,7 +56,7 @@ def action_specs(spec: TensorSpec | None, key: NestedKey) -> Composite | None:
 
 
 def joined_specs(modules: Iterable[Any]) -> Composite:
-    """The specs of what modules write that have an attribute `spec`; those of later modules hold."""
+    """The joined `spec` attributes of modules; for a key of two modules that of the later one."""
     joined = Composite()
     for module in modules:
         spec = getattr(module, "spec", None)
@@ -66,7 +66,7 @@ def joined_specs(modules: Iterable[Any]) -> Composite:
 
 
 def project_entries(specs: Composite, tensordict: Any) -> None:
-    """Replace the entries that are not in their spec by the nearest values that are."""
+    """Replace entries outside their spec by the nearest values in it."""
     for key, spec in specs.items(True, True):
         entry = tensordict.get(key, None)
         if entry is not None:

@@ -1,4 +1,4 @@
-"""What modules ask of the TensorDicts that they read."""
+"""Checks of the TensorDicts that modules read, and arrays without gradients."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def detached(value: Any) -> Any:
 
 @contextmanager
 def hold_out_net(network: Module) -> Iterator[None]:
-    """A context in which a network's parameters are constants: results have derivatives by inputs alone.
+    """A context in which a network's parameters are constants: only its inputs get derivatives.
 
-    `lite.jit` reads them at each call, as those of any network.
+    A graph of `lite.jit` reads the parameters at each call, as it does for any network.
 
     Example:
         >>> import numpy as np
@@ -99,7 +99,7 @@ def is_differentiated(entry: Any) -> bool:
 def require_array(td: TensorDictBase, path: Path, reader: str, differentiated: bool = False) -> NDArray[Any]:
     """The array at `path`; KeyError where there is no entry, TypeError where it is not an array.
 
-    One that a gradient is computed for is an array where the reader takes `differentiated` ones.
+    An array that a gradient is computed for is accepted only with `differentiated`.
     """
     entry = td.get(path, None)
     if entry is None:
