@@ -4,12 +4,12 @@ One file for each public function or family: `returns`, `advantages` and, under 
 `value_estimates`; `multistep_return`; `log_softmax`, `token_log_probs` and `linear_log_probs`;
 `sample_tokens`, one use of a `sampling_plan`; `ragged`; `sum_tree`. Each documents, checks and prepares, and
 calls a compiled half in `cpu/` or `cuda/`. `lite.nn` calls `_layers` and the derivatives beside
-`linear_log_probs`, `lite.optim` calls `_optimizers`. `backends/` is what runs the compiled halves.
+`linear_log_probs`, `lite.optim` calls `_optimizers`. `backends/` compiles and runs the halves.
 
-What they share: `_device` says where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
-numbers. `returns` checks what recursions in time take, `_sequences` lays it out; `_logits` checks logits
-and what they were drawn from, `_row_numbers` runs kernels over their rows, `_outcomes` names what becomes of
-a draw. `_threads` hands rows to threads.
+Shared parts: `_device` finds where arrays lie, `_arrays` makes plain memory of them, `_integer` reads whole
+numbers. `returns` checks the arguments of recursions in time, `_sequences` lays them out; `_logits` checks
+logits and supports, `_row_numbers` runs kernels over their rows, `_outcomes` names the results of
+draws. `_threads` hands rows to threads.
 """
 
 from lite.kernels._threads import get_num_threads, set_num_threads

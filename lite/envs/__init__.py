@@ -1,14 +1,14 @@
-"""Environments whose steps take and give TensorDicts, and what is done to their entries.
+"""Environments whose steps take and return TensorDicts, and transforms of their entries.
 
-- `base`: `EnvBase`, what users derive from and call; `env_specs` has its specs and keys, `rollouts` its
-  loops, `done_states` what ends and restarts, `mdp_steps` the way from one step to the next
-- `spec_checks`: whether an environment gives what its specs say
+- `base`: `EnvBase`, the base class of environments; `env_specs` has its specs and keys, `rollouts` its
+  loops, `done_states` the entries that end and restart episodes, `mdp_steps` the move from step to step
+- `spec_checks`: whether an environment's entries fit its specs
 - `exploration`: TorchRL's names of the interaction type
-- `gym`: gymnasium's environments as `EnvBase`; `environments` is one face for single ones, vectors
-  and encoded ones, `info_readers` has what they tell besides, `spaces` their spaces as specs and encodings,
-  `recording` is for faster loops; `pettingzoo` has those of several agents
-- `batched_env`: many environments in this process, and what they share with `parallel_env`, whose are in
-  other processes, which run `env_worker`; `env_creator` has environments share their running statistics
+- `gym`: gymnasium's environments as `EnvBase`; `environments` is one interface for single ones, vectors
+  and encoded ones, `info_readers` reads info dicts, `spaces` makes specs and encodings from spaces,
+  `recording` is for faster loops; `pettingzoo` has environments of several agents
+- `batched_env`: many environments in this process, and their common base with `parallel_env`, which runs
+  `env_worker` in other processes; `env_creator` makes environments that share running statistics
 
 Names are loaded on first use, so that importing this package costs next to nothing.
 """
@@ -19,7 +19,7 @@ from lite import _lazy_hooks
 from lite._arrays.public import import_on_first_use
 from lite.envs import transforms
 
-# The public names by what defines them.
+# The public names by the modules that define them.
 _NAMES = {
     "base": "EnvBase",
     "done_states": "terminated_or_truncated",

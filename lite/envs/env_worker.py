@@ -1,4 +1,4 @@
-"""One process of `ParallelEnv`: an environment, whose entries are rows of arrays that processes share."""
+"""One process of `ParallelEnv`: its environment reads and writes rows of shared arrays."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from lite import NestedKey, TensorDict
 from lite._processes.orphans import end_with_parent
 from lite._processes.workers import pickled
 
-# Commands, one byte each; what follows is a pickle.
+# Commands, one byte each; a pickled argument follows.
 RESET, STEP, STEP_AND_RESET, SEED, CLOSE, READ = b"r", b"s", b"m", b"d", b"c", b"a"
 DONE, FAILED = b"k", b"e"
 MISSING, METHOD = NotImplemented, ...  # in place of an attribute: single objects in every process
 
 
 def attribute(env: Any, name: str, arguments: tuple[tuple[Any, ...], dict[str, Any]] | None) -> Any:
-    """An attribute of an environment; what it gives, called with `arguments`, where there are any."""
+    """An attribute of an environment; if `arguments` are given, the result of a call with them."""
     found: Any = getattr(env, name, MISSING)
     if arguments is not None:
         return found(*arguments[0], **arguments[1])
@@ -27,7 +27,7 @@ def attribute(env: Any, name: str, arguments: tuple[tuple[Any, ...], dict[str, A
 
 
 def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
-    """A function and its arguments for another process; with cloudpickle, if that is there, a lambda too.
+    """A pickled function and its arguments for another process; with cloudpickle installed also a lambda.
 
     Raises:
         TypeError: the function cannot be sent.
@@ -56,8 +56,8 @@ class Rows:
     """Copies between the entries of one environment and its rows of the shared arrays.
 
     Args:
-        root: the shared arrays of what a step takes, of one environment.
-        following: those of what it gives.
+        root: the row of the shared arrays at the root, the inputs of a step.
+        following: the row of those under "next", its results.
     """
 
     def __init__(self, root: TensorDict, following: TensorDict) -> None:
@@ -65,20 +65,20 @@ class Rows:
         self.following = list(following.items(True, True))
 
     def read(self, keys: set[NestedKey], into: Any) -> None:
-        """Take the entries of `keys` over from the root."""
+        """Copy the entries of `keys` from the root to `into`."""
         for key, row in self.root:
             if key in keys:
                 into.set(key, row.copy())
 
     def write_root(self, td: Any) -> None:
-        """Give the entries of a TensorDict that the root has."""
+        """Copy the entries of a TensorDict to the root, if the root has them."""
         for key, row in self.root:
             value = td.get(key, None)
             if value is not None:
                 row[...] = value
 
     def write_next(self, td: Any) -> None:
-        """Give the entries of "next"."""
+        """Copy the entries of a TensorDict to "next"."""
         for key, row in self.following:
             row[...] = td.get(key)
 
@@ -87,9 +87,9 @@ def serve(connection: Any, made: bytes, index: int) -> None:
     """Answer commands until the parent closes the connection, or ends.
 
     Args:
-        connection: to the parent, which first gets the specs.
+        connection: a pipe to the parent, to which the specs are sent first.
         made: see `packed`.
-        index: the row.
+        index: the row of this environment in the shared arrays.
     """
     end_with_parent()
     env: Any = None
@@ -140,7 +140,7 @@ def serve(connection: Any, made: bytes, index: int) -> None:
 
 
 def _sent(value: Any, read: bool) -> bytes:
-    """The pickle of what a call gave, or of an attribute that was read: of MISSING where that has none."""
+    """The pickle of a call's result, or of an attribute that was read; of a marker if that has no pickle."""
     with suppress(*((pickle.PicklingError, AttributeError, TypeError) if read else ())):
         return pickle.dumps(value)
     return pickle.dumps(MISSING)

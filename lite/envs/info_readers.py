@@ -1,4 +1,4 @@
-"""Readers of gymnasium's info dicts, which write their values as entries."""
+"""Readers of gymnasium's info dicts; they write values of the dicts as entries."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ class BaseInfoDictReader(ABC):
 
     @abstractmethod
     def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase | None:
-        """Write to `tensordict`, which has the observations; another one that is returned replaces it."""
+        """Write to `tensordict`, which has the observations; a TensorDict that is returned replaces it."""
 
     @property
     @abstractmethod
     def info_spec(self) -> Any:
-        """The specs of what is written, by key; None while they are unknown."""
+        """The specs of the entries that are written, by key; None while they are unknown."""
 
 
 class default_info_dict_reader(BaseInfoDictReader):
-    """Writes values of an info dict as they are: numbers, arrays, or arrays of these.
+    """Writes values of an info dict unchanged: numbers, arrays, or arrays of these.
 
     Args:
-        keys: which; all of the first dict if None.
-        spec: their specs, by key or in the order of `keys`; `Unbounded(())` if None and there are keys, and
-            those of the first values if there are none.
+        keys: the keys to write; all keys of the first dict if None.
+        spec: their specs, by key or in the order of `keys`. If None, `Unbounded(())` for given keys, and the
+            specs of the first values without `keys`.
         ignore_private: leave out keys that begin with "_", if `keys` is None: masks of gymnasium's vectors.
 
-    Keys that a dict lacks are zeros, so that resets have what steps have.
+    Keys that a dict lacks are written as zeros, so that resets have the entries of steps.
 
     Raises:
-        ValueError: another number of specs than keys.
-        KeyError: later, a key is missing that there is no spec of.
+        ValueError: the numbers of specs and keys differ.
+        KeyError: in a call, a key is missing, and has no spec.
 
     Source:
         torchrl.envs.gym_like.default_info_dict_reader.
@@ -105,12 +105,12 @@ class default_info_dict_reader(BaseInfoDictReader):
         return tensordict
 
     def reset(self) -> None:
-        """Forget keys and specs: they are those of the next dict."""
+        """Forget keys and specs; the next dict defines them again."""
         self.keys = self._info_spec = None
 
     @property
     def info_spec(self) -> Composite | None:
-        """The specs of what is written; None before the first dict, if they were not given."""
+        """The specs of the entries that are written; None before the first dict if they were not given."""
         return self._info_spec
 
 

@@ -15,17 +15,17 @@ _INPUTS = ("params", "lr")  # of a group, beside its options
 
 
 class OptimizerPart:
-    """The arrays beside the parameters of an optimiser, its learning rates and numbers of steps.
+    """The state of an optimiser in a graph: arrays, learning rates and numbers of steps.
 
-    A number of steps is an input, as what a run adds to it is known when the function has been traced. What a
-    first step begins is there before, as zeros, where such a step is as any other then: all steps are one
+    A number of steps is an input, because a trace tells how many steps a run adds. Arrays that a first step
+    creates exist before it, as zeros, if the first step then computes as any other: so all steps are one
     graph. Numbers of steps that are equal are one input, and a parameter without a state takes part in one,
     as a step may leave it out; a trace that keeps it is repeated.
     """
 
     def __init__(self, optimizer: Any) -> None:
         self.optimizer = optimizer
-        self._zeros: dict[tuple[Any, str], Any] = {}  # by parameter and name, of what has not begun
+        self._zeros: dict[tuple[Any, str], Any] = {}  # arrays before the first step, by parameter and name
         self._stepped: set[Any] = set()  # parameters that a trace makes a step of
         # Each parameter, its state, and the names of the arrays that its options ask for.
         self._rows: list[tuple[Any, dict[str, Any], list[str]]] = []
@@ -58,7 +58,7 @@ class OptimizerPart:
         return arrays, [*rates, *map(np.array, places)], (tuple([places[n] for n in steps]), options)
 
     def _steps(self) -> list[int | None]:
-        """The number of steps of each parameter; None for that of one whose first step is in no trace yet."""
+        """The number of steps of each parameter; None for one that no trace has stepped yet."""
         stepped = self._stepped
         return [
             own.get("step", 0) if own else 0 if param in stepped else None for param, own, _ in self._rows
@@ -71,7 +71,7 @@ class OptimizerPart:
         return found
 
     def _begun(self) -> tuple[bool, ...]:
-        """Whether the next step of each parameter is as all that follow."""
+        """Whether the next step of each parameter computes as all later ones."""
         optimizer = self.optimizer
         alike = [
             optimizer._numbers(group, 1.0, 1) == optimizer._numbers(group, 1.0, 2)

@@ -42,10 +42,10 @@ class GraphTensor:
     """One input or output.
 
     Attributes:
-        name: as in the graph.
+        name: its name in the graph.
         type_name: onnxruntime's name of its type, such as `"tensor(float)"`.
-        shape: sizes; a name or None where any size is taken; empty for a scalar, and if the graph is silent.
-        batch: the axis that is the batch; None if there is none.
+        shape: sizes; a name or None for a dynamic size; empty for a scalar, and if the graph has no shape.
+        batch: the axis of the batch, or None.
     """
 
     name: str
@@ -78,7 +78,7 @@ def read_tensors(
         batch_axes: the batch axis of some inputs and outputs, by name; None for those without.
 
     Raises:
-        ValueError: a type that is not a numeric tensor; `batch_axes` names what there is not.
+        ValueError: a type that is not a numeric tensor; `batch_axes` has an unknown name.
     """
     inputs, outputs = list(session.get_inputs()), list(session.get_outputs())
     for arg in inputs + outputs:

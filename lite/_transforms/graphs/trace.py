@@ -1,4 +1,4 @@
-"""Run a function on symbolic arrays, and write down what it does."""
+"""Trace a function: run it on symbolic arrays and record its operations as a graph."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph, Node, OneSizeError
 from lite._transforms.graphs.sizes import MOVED, Size, comparisons, primes
 
-# Where the sizes of the two traces begin: apart, larger than most, and small enough for `np.zeros(size)`.
+# The first dynamic sizes of the two traces: different, larger than most, small enough for `np.zeros(size)`.
 _FROM = (503, 1009)
 _SMALL = range(2, 32)  # where those of the third one are: what has fewer entries is not cut by them
 _ATTEMPTS = 3
@@ -59,7 +59,7 @@ class Traced:
 
 
 class TracesDifferError(OneSizeError):
-    """Two traces of a function are not one graph."""
+    """Two traces of a function are different graphs."""
 
 
 Run = Callable[[Graph, list[GraphArray]], Mapping[str, Any]]
@@ -76,12 +76,12 @@ def trace(
 ) -> Traced:
     """The graph of a function.
 
-    It is traced twice, with other sizes for the dynamic dimensions, and both graphs must be one: what hangs
-    on a size (a loop over it, a branch, an array made for it) is an error instead of a graph for one size.
-    So must that of a third trace for small sizes, which cut tables that the others leave whole.
+    It is traced twice, with different sizes for the dynamic dimensions. The graphs must be equal: code that
+    depends on a size (a loop over it, a branch, an array made for it) is an error, not a graph for one size.
+    A third trace has small sizes, which cut constant tables that large sizes leave whole.
 
     Args:
-        run: gets the graph and an array for each input, and returns the outputs by name.
+        run: called with the graph and an array for each input; returns the outputs by name.
         inputs: the inputs.
         avoid: sizes that no dynamic dimension may be mistaken for, such as those of weights.
         make: makes the graph of each trace from its dynamic dimensions; it may add inputs while `run` runs.
@@ -89,7 +89,7 @@ def trace(
         undo: called where a third trace raised.
 
     Raises:
-        NotImplementedError: a function has no rule; the graph hangs on a size (TracesDifferError).
+        NotImplementedError: a function has no rule; the graph depends on a size (TracesDifferError).
         ValueError: two values have one name.
         RuntimeError: Python branches on numbers.
     """
@@ -188,7 +188,7 @@ def _noted(graph: Graph) -> Iterator[None]:
     """A context that records the comparisons of dynamic sizes that a function makes, for the graph.
 
     Raises:
-        NotImplementedError: it goes on after it asked for what no graph has.
+        NotImplementedError: the function went on after an operation that graphs do not have.
     """
     before = dict(vars(comparisons))
     comparisons.found, comparisons.computed, comparisons.refused = {}, set(), None
@@ -203,7 +203,7 @@ def _noted(graph: Graph) -> Iterator[None]:
 
 
 class _Collections:
-    """Python looks for no cycles meanwhile: a trace makes a million objects, nearly all of which it keeps."""
+    """Disables Python's garbage collection: a trace makes a million objects and keeps nearly all of them."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

@@ -1,4 +1,4 @@
-"""Arguments of a saved step: what its graph reads of them, and a value in the form that was traced."""
+"""Arguments of a saved step: the entries that its graph does not read, and values in the traced form."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _KEYS, _FORMS = 7, 8  # where the keys of a TensorDict's structure are, and the 
 
 
 def unread(program: Program, structures: list[Structure], first: int) -> list[frozenset[Place]]:
-    """The entries that a graph neither reads nor gives back, for each argument by its own containers.
+    """The entries of each argument that a graph neither reads nor returns, by the argument's containers.
 
     A dynamic size that is read off such an entry is read off another one from here on.
 
     Args:
         program: program of the step.
         structures: structures of the arguments.
-        first: how many leaves are before those of the arguments.
+        first: the number of leaves before those of the arguments.
     """
     forms = {x.name: x.shape for x in program.traced.inputs}
     used = {i for i, name in enumerate(program.arguments) if name in forms} | set(program.written)
@@ -78,14 +78,14 @@ def in_form(
     passed: frozenset[Place],
     nodes: list[Any],
 ) -> Any:
-    """A value as a structure has it: TensorDicts with their keys in its order, its device and its lock.
+    """A value in the form of a structure: TensorDicts with its order of keys, its device and its lock.
 
     Args:
         value: an argument.
         structure: structure of the argument that was traced.
-        added: entries that may be there, too.
-        passed: entries that no one reads: they may be missing, and something else stands in their place.
-        nodes: gets the TensorDicts of the value, which are what is written to.
+        added: additional entries that the value may have.
+        passed: entries that nothing reads: they may be missing, and are replaced by an empty array.
+        nodes: a list to which the TensorDicts of the value are appended, to be written to.
     """
     tag = structure[0]
     if tag in ("list", "tuple") and type(value).__name__ == tag and len(value) == len(structure) - 1:
@@ -126,7 +126,7 @@ def _absent(structure: Structure) -> Any:
 
 
 def titles(structure: Structure, name: str) -> Iterator[str]:
-    """What each array of an argument is called in errors, such as `batch['next', 'reward']`."""
+    """The name of each array of an argument in errors, such as `batch['next', 'reward']`."""
     tag = structure[0]
     if tag == "td":
         yield from _entries(structure, name, ())
@@ -149,7 +149,7 @@ def _entries(structure: Structure, name: str, path: tuple[str, ...]) -> Iterator
 
 
 def narrowed(name: str, value: Structure, wanted: Structure) -> tuple[str, Structure, Structure]:
-    """The first item of lists, tuples and dicts that is another than was traced: title, and both forms."""
+    """The title and both forms of the first item of lists, tuples and dicts that differs from the trace."""
     first = {"list": 1, "tuple": 1, "dict": 2}.get(wanted[0])
     if first is None or value[:first] != wanted[:first] or len(value) != len(wanted):
         return name, value, wanted
@@ -161,7 +161,7 @@ def narrowed(name: str, value: Structure, wanted: Structure) -> tuple[str, Struc
 
 
 def difference(value: Structure, wanted: Structure, passed: frozenset[Place], sets: list[str]) -> str:
-    """Which keys an argument lacks, and which it has beside those that were traced: the end of an error.
+    """The keys that an argument lacks, and those that the traced one lacked: the end of an error.
 
     Args:
         value: the structure of the argument.

@@ -1,7 +1,7 @@
 """Rules of reductions.
 
-In a gradient several elements that are the largest or the smallest have equal shares, as with `torch.amax`.
-Elements that `where` leaves out, or a function for NaN skips, have none.
+If several elements are the largest or smallest, they share the derivative equally, as in `torch.amax`.
+Elements that `where` leaves out, or that a function for NaN skips, have the derivative 0.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _grad_mean(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **optio
 
 
 def _count(mask: Operand, x: Array, axis: Axes) -> Array:
-    """How many elements take part, with the reduced axes kept; 1 where there are none."""
+    """The number of elements that are reduced, with the reduced axes kept; 1 if there are none."""
     if mask is None and isinstance(x, HostArray):  # in a graph, that of a dynamic size is computed
         full: Any = np.ones_like(x, np.bool_)
     else:
@@ -167,7 +167,7 @@ def _grad_prod(a: ArrayLike, axis: Axes = None, dtype: DtypeLike = None, **optio
 
 
 def others(x: Array) -> Array:
-    """For each element along the last axis the product of the others, which nothing is divided for."""
+    """For each element along the last axis the product of the others, without a division."""
     one = np.ones_like(x[..., :1])
     before = np.cumprod(np.concatenate([one, x[..., :-1]], -1), -1)
     after = np.flip(np.cumprod(np.concatenate([one, np.flip(x, -1)[..., :-1]], -1), -1), -1)
@@ -276,7 +276,7 @@ def _reduce(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) ->
 
 
 def _sum_of_int64(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
-    """By halves, of 32 bits each: onnxruntime sums integers in float64, which has not all of them."""
+    """A sum by halves of 32 bits: onnxruntime sums integers in float64, which rounds large ones."""
     wide, half = graph.cast(x, np.int64), graph.constant(np.int64(2**32))
     low: Any = wide & graph.constant(np.int64(2**32 - 1))
     high = graph.emit("Div", [wide - low, half], x.shape, wide.dtype)
@@ -285,7 +285,7 @@ def _sum_of_int64(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> Gr
 
 
 def _product_of_integers(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool) -> Any:
-    """One factor after the other: onnxruntime multiplies them in float64, too."""
+    """A product by a Scan over the factors: ReduceProd of onnxruntime multiplies integers in float64."""
     if _is_empty(x, axis):  # which Scan does not take
         return _reduce(graph, "ReduceProd", x, axis, keepdims)
     rows = Rows(x.shape, axis)
@@ -296,7 +296,10 @@ def _product_of_integers(graph: Graph, x: GraphArray, axis: Axes, keepdims: bool
 
 
 def _extreme_of_int64(graph: Graph, op: str, x: GraphArray, axis: Axes, keepdims: bool) -> GraphArray:
-    """By places: onnxruntime 1.31 compares the lower halves of int64 as signed where the upper ones agree."""
+    """The largest or smallest by ArgMax or ArgMin: ReduceMax of onnxruntime 1.31 is wrong for some int64.
+
+    It compares the lower halves as signed if the upper halves are equal.
+    """
     axes, wide, sign = _axes(x, axis), graph.cast(x, np.int64), graph.constant(np.int64(-(2**63)))
     out: Any = wide ^ sign if x.dtype == np.uint64 else wide  # whose order is that of x
     for k in axes:
@@ -330,7 +333,7 @@ def summed_dtype(x: GraphArray, dtype: DtypeLike) -> np.dtype[Any]:
     return np.dtype(dtype) if dtype is not None else np.add.reduce(np.zeros(1, x.dtype)).dtype
 
 
-# The operator, what joins its result with `initial`, and what stands for elements that `where` leaves out.
+# The operator, the ufunc that joins its result with `initial`, and the value of elements left out by `where`.
 _REDUCTIONS: dict[Function, tuple[str, np.ufunc, int | None]] = {
     np.sum: ("ReduceSum", np.add, 0),
     np.prod: ("ReduceProd", np.multiply, 1),
@@ -368,7 +371,7 @@ def _onnx_reduction(
         out = _extreme_of_int64(graph, "Arg" + op.removeprefix("Reduce"), x, **along)
     else:
         out = _reduce(graph, op, wide, **along)
-    if left_out is None and x.dtype.kind == "f":  # whose operators pass NaN over, or not, as it is placed
+    if left_out is None and x.dtype.kind == "f":  # the operators propagate NaN only in some positions
         out = np.where(np.any(np.isnan(x), **along), np.nan, out)
     if _is_given(initial):
         out = join(out, graph.operand(initial, out.dtype))
@@ -484,7 +487,7 @@ def _onnx_quantile(
 @ONNX.composed(np.median)
 def _onnx_median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
     middle = [np.quantile(a, 0.5, axis, method=side, keepdims=keepdims) for side in ("lower", "higher")]
-    return np.mean(np.stack(middle), 0)  # of infinities too, between which no quantile is interpolated
+    return np.mean(np.stack(middle), 0)  # also right for infinities, which a quantile cannot interpolate
 
 
 @ONNX.composed(np.std)

@@ -1,4 +1,4 @@
-"""`VideoRecorder`: what an environment shows, kept until it is written to a logger."""
+"""`VideoRecorder`: collects the images of an environment and writes them to a logger as a video."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from lite.specs.base import TensorSpec
 
 
 class VideoRecorder(ObservationTransform):
-    """Keeps images on their way through an environment, or a batch, and writes them as a video when asked to.
+    """Collects the images of an environment or a batch, and writes them as a video on request.
 
-    The images pass as they are. `env.transform.dump()` writes what was kept to the logger, and restarts.
+    The images are not changed. `env.transform.dump()` writes the frames to the logger, and starts again.
     Images of several environments are tiles of one, so the recorder belongs around a `ParallelEnv`, not into
     its environments, which `dump` does not reach.
 
@@ -30,21 +30,22 @@ class VideoRecorder(ObservationTransform):
         tag: the name of the video.
         in_keys, out_keys: images of shape (..., height, width, 3), (..., 3, height, width), either also with
             1 for grey, or (height, width), `["pixels"]` if None; where they go, `in_keys` if None.
-        skip: keep one image out of so many; 2 in a single environment, else 1, if None.
+        skip: keep every `skip`-th image; if None, 2 in a single environment, else 1.
         center_crop: height and width of the middle to keep.
         make_grid: tile the images of a batch, or let them follow one another; None: tile in an environment.
-        fps, max_frames: frames per second, the logger's own if None; keep only so many first frames.
+        fps: frames per second; the logger's own if None.
+        max_frames: keep only this number of first frames; all if None.
         dump_on_done: call `dump` when a step ends the episode, in all environments.
-        kwargs: more for `log_video`.
+        kwargs: other arguments for `log_video`.
 
     Attributes:
-        obs: the frames that are kept, each (colours, height, width).
-        iter: how many videos were written.
-        count: how many images came since the last one.
+        obs: the collected frames, each (colours, height, width).
+        iter: the number of videos written.
+        count: the number of images since the last video.
 
     Raises:
         ValueError: `max_frames` is below 1.
-        RuntimeError: later, images of another shape.
+        RuntimeError: in a call, images of another shape.
 
     Source:
         torchrl.record.VideoRecorder.
@@ -90,7 +91,7 @@ class VideoRecorder(ObservationTransform):
 
     @property
     def skip(self) -> int:
-        """One image out of so many is kept."""
+        """Every image whose number is a multiple of this is kept."""
         if self._skip is None:
             parent = self.parent
             self._skip = 2 if parent is not None and not parent.batch_size else 1
@@ -151,10 +152,10 @@ class VideoRecorder(ObservationTransform):
     # -- videos ---------------------------------------------------------------------------------
 
     def dump(self, suffix: str | None = None, step: int | None = None, **kwargs: Any) -> None:
-        """Write the frames to the logger, and forget them; nothing where there are none.
+        """Write the frames to the logger, and forget them; without frames, do nothing.
 
         Args:
-            suffix: is added to the name, behind "_".
+            suffix: added to the name after "_".
             step: step of the video; the number of videos before it if None.
             **kwargs: of other transforms; without effect.
         """
@@ -224,7 +225,7 @@ def _with_colours_first(images: NDArray[Any]) -> NDArray[Any]:
 
 
 def _tiled(images: NDArray[Any]) -> NDArray[Any]:
-    """Images (n, colours, height, width) beside and below one another, in a square, black where none are."""
+    """Images (n, colours, height, width) as tiles of a square grid; tiles without an image are black."""
     count, colours, height, width = images.shape
     columns = math.ceil(math.sqrt(count))
     rows = math.ceil(count / columns)

@@ -1,4 +1,4 @@
-"""HERReplayBuffer: batches whose goals are, in part, what was reached later."""
+"""HERReplayBuffer: hindsight experience replay, batches in which some goals are achieved ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Ints = NDArray[np.int64]
 
 
 class HindsightStrategy(StrEnum):
-    """Where `HERReplayBuffer` takes new goals from: a step of the same episode, or of any.
+    """The step that `HERReplayBuffer` takes a new goal from.
 
     Source:
         torchrl.data.HindsightStrategy.
@@ -38,25 +38,25 @@ class HindsightStrategy(StrEnum):
 
 
 class HERReplayBuffer(TensorDictReplayBuffer):
-    """A replay buffer whose batches have, in part, goals that were reached (hindsight experience replay).
+    """A replay buffer that replaces some goals of a batch by achieved ones (hindsight experience replay).
 
-    The first rows of each batch get as their goal what another step of their episode achieved, and the
-    reward of that goal. What is stored stays as it is. Episodes end where `end_key` or "terminated" beside it
+    The first rows of each batch get as their goal the achieved goal of another step of their episode, and the
+    reward of that goal. Stored rows are not changed. Episodes end where `end_key` or "terminated" beside it
     is True, and at the last step that was written; the storage must have one dimension.
 
     Args:
-        reward_fn: gives the rewards, (rows, 1) or (rows,), of rows with new goals, a TensorDict.
+        reward_fn: computes the rewards, (rows, 1) or (rows,), from a TensorDict of rows with new goals.
         her_ratio: the share of rows that get new goals, from 0 to 1.
         strategy: a `HindsightStrategy` or its value: "future", a step of the episode from this one on;
             "final", its last; "episode", any of it; "random", any step in the buffer.
         goal_key: the entry of goals, also under "next" if it is there.
-        achieved_goal_key: the entry of what a step achieved.
+        achieved_goal_key: the entry of the goal that a step achieved.
         reward_key: the entry of rewards.
         end_key: the entry that is True where an episode ends.
         sampler, **kwargs: those of `TensorDictReplayBuffer`; `generator` draws goals, too.
 
     Raises:
-        ValueError: a share outside [0, 1], or another strategy.
+        ValueError: `her_ratio` is outside [0, 1], or the strategy is unknown.
 
     Source:
         Andrychowicz et al. (2017), Hindsight experience replay (arXiv:1707.01495);
@@ -129,7 +129,7 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         return found
 
     def _goal_places(self, index: Ints) -> Ints:
-        """The rows whose goals the rows at `index` get. Rows count in the order of time from the oldest."""
+        """For the rows at `index` the rows of their new goals. Rows are numbered from the oldest."""
         length, cursor, _ = self._storage._position.now()
         oldest = cursor if length == self._storage.max_size else 0
         now, ends = (index - oldest) % length, self._ends_of(length, oldest)
@@ -145,7 +145,7 @@ class HERReplayBuffer(TensorDictReplayBuffer):
         return (chosen + oldest) % length
 
     def _ends_of(self, length: int, oldest: int) -> Ints:
-        """The last rows of all episodes, in the order of time; kept until something is written."""
+        """The last rows of all episodes, in the order of time; cached until the next write."""
         written = (*self._storage._position.now(), self._storage._changes)
         if self._ends is None or self._ends[0] != written:
             names = (self.end_key, (*require_path(self.end_key)[:-1], "terminated"))
@@ -160,11 +160,11 @@ class HERReplayBuffer(TensorDictReplayBuffer):
 
 
 def _write_first(data: Any, key: NestedKey, values: Any) -> None:
-    """Give the first rows of an entry other values, in an array of its own.
+    """Write values to the first rows of a copy of an entry, which replaces it.
 
     Raises:
-        KeyError: there is no such entry.
-        ValueError: values of another shape; only last dimensions of 1 may be missing.
+        KeyError: the entry is missing.
+        ValueError: the values have another shape; only last dimensions of size 1 may be missing.
     """
     entry = data.get(key, None)
     if entry is None:

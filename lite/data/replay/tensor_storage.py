@@ -36,10 +36,10 @@ class TensorStorage(Storage):
     """Rows in the arrays of a TensorDict or tensorclass that is there already, or in one array.
 
     Args:
-        storage: what holds the rows; its arrays are used as they are, and all its rows count as filled.
+        storage: the TensorDict, tensorclass or array; it is not copied, and all its rows count as filled.
         max_size: its number of rows, if given.
         device: "cpu", the only one, or None.
-        ndim: how many of its first dimensions an index goes through. Rows are along the first of them.
+        ndim: the number of first dimensions that an index spans. Rows are along the first of them.
         compilable: for TorchRL's signature.
 
     Raises:
@@ -87,7 +87,7 @@ class TensorStorage(Storage):
         self._ring = Position()
         self._columns: Columns | None = None
         self._next: NextObservations | None = None
-        self._tree: Tree | None = None  # how rows are nested, where they are tuples or dicts
+        self._tree: Tree | None = None  # the nesting of rows that are tuples or dicts
         if storage is not None:
             self._use(storage)
             self._ring.commit(self.max_size, 0, 0)
@@ -174,7 +174,7 @@ class TensorStorage(Storage):
 
     @property
     def last_cursor(self) -> int | None:
-        """The row that was written last where the ring stands; None if nothing is filled."""
+        """The row before the cursor of the ring, written last; None if nothing is filled."""
         length, cursor, _ = self._position.now()
         return (cursor - 1) % self._rows() if length else None
 
@@ -201,10 +201,10 @@ class TensorStorage(Storage):
         self._write_at(index, data, many)
 
     def _as_rows(self, data: Any, many: bool) -> Any:
-        """Data as a container or an array, that of rows which are tuples and dicts among them.
+        """Data as a container or an array, also data of rows that are tuples and dicts.
 
         Raises:
-            TypeError: it cannot be, or is nested otherwise than what is stored.
+            TypeError: it cannot be converted, or is nested differently than the stored rows.
         """
         if many and isinstance(data, list) and data and all(map(is_tree, data)):
             data = joined(data)
@@ -236,7 +236,7 @@ class TensorStorage(Storage):
         return self._write_at(np.atleast_1d(where), data, bool(where.ndim))
 
     def _write_at(self, index: Array, data: Any, many: bool, written: int | None = None) -> None:
-        """Write rows anywhere: checked first, then all of them."""
+        """Write rows at any index; all are checked before the first is written."""
         self._refuse_apart()
         pairs = self._require_columns().pairs(data, many)
         for _, value in pairs if many else ():
@@ -322,15 +322,15 @@ class TensorStorage(Storage):
         return start
 
     def _roll_back(self) -> None:
-        """Writing was interrupted, by a key perhaps: take back what can be."""
+        """Called after an interrupted write, as by Ctrl-C: restore the state as far as possible."""
         if self._next is not None:
             self._next.find_free(len(self))
 
     def _before(self, first: int, count: int, length: int) -> None:
-        """Rows of the ring, of which `length` elements are filled, are about to be written."""
+        """Called before `count` rows are written from `first` on; `length` elements are filled."""
 
     def _before_anywhere(self, index: Array) -> None:
-        """The same, anywhere."""
+        """Called before rows at any index are written."""
         self._ring.changes += 1
 
     # -- the arrays -------------------------------------------------------------------------------
@@ -342,7 +342,7 @@ class TensorStorage(Storage):
         raise RuntimeError("a TensorStorage has its arrays from the start.")
 
     def _use(self, table: Any) -> Columns:
-        """Take the arrays of a table."""
+        """Use the arrays of a table as the storage."""
         for key, leaf in table.items(True, True) if not isinstance(table, np.ndarray) else ():
             if is_array(leaf) and not isinstance(leaf, np.ndarray):
                 raise TypeError(
@@ -418,7 +418,7 @@ class TensorStorage(Storage):
         raise RuntimeError("a TensorStorage has its arrays from the start.")
 
     def dumps(self, path: PathLike) -> None:
-        """Write the folder that `TensorDict.memmap` writes, and beside `meta.json` how many elements it has.
+        """Write the folder of `TensorDict.memmap`, with the number of elements in a file of its own.
 
         Raises:
             RuntimeError: there is no data yet.
@@ -426,7 +426,7 @@ class TensorStorage(Storage):
         self.dumps_to(Path(path).absolute(), Path(path).absolute())
 
     def dumps_to(self, folder: Path, final: Path, checksums: bool = False) -> None:
-        """As `dumps`, into a folder that is going to be moved to `final`."""
+        """As `dumps`, into a folder that the caller moves to `final` afterwards."""
         if self._columns is None:
             raise RuntimeError("Cannot save a storage that has no data yet.")
         table = self._table
@@ -468,16 +468,16 @@ class TensorStorage(Storage):
 
 
 class LazyTensorStorage(TensorStorage):
-    """Rows in memory, in arrays that are made when the first data comes.
+    """Rows in memory, in arrays that are allocated for the first data.
 
     Args:
-        max_size: how many elements there can be. With `ndim` > 1, elements of all these dimensions are
+        max_size: the largest number of elements. With `ndim` > 1, elements of all these dimensions are
             counted, and the size is rounded up to whole rows.
         device: "cpu", the only one, or None.
-        ndim: how many dimensions of the data an index goes through; data comes along the first of them.
-        compress_next: keep what is in `"next"` and at the root, too, once: where it is in the row that
-            follows, it is read there, and only the ends of episodes and of what came in one piece are kept
-            apart. Samples are the same, bit by bit. Needs `ndim=1`, and rows in the order of time.
+        ndim: the number of dimensions of the data that an index spans; rows are added along the first.
+        compress_next: store entries that are both in `"next"` and at the root once. They are read from the
+            following row; only those at the ends of episodes, and of data added by one call, are stored
+            besides. Samples are equal, bit by bit. Needs `ndim=1`, and rows in the order of time.
         compilable: for TorchRL's signature.
 
     Source:
@@ -545,7 +545,7 @@ belong_to("lite.data", TensorStorage, LazyTensorStorage)
 
 
 def rows_at(index: Any, filled: int) -> NDArray[np.int64]:
-    """The numbers of the rows, of which `filled` are there, at an index; IndexError for others."""
+    """The numbers of the rows at an index; IndexError for rows from `filled` on."""
     if isinstance(index, tuple):
         if len(index) != 1:
             raise IndexError(f"rows have one dimension, got an index of {len(index)}.")

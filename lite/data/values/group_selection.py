@@ -1,4 +1,4 @@
-"""MCAdvantageSelector: which episodes of a group that has more than enough are learnt from."""
+"""MCAdvantageSelector: the choice of episodes to learn from, out of a larger group."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _STRATEGIES = ("first", "uniform", "balanced")
 
 
 class MCAdvantageSelector:
-    """Chooses episodes by their returns; `MCAdvantage` asks it where `candidate_group_size` gives a choice.
+    """Chooses episodes by their returns, for `MCAdvantage` with a `candidate_group_size`.
 
     Args:
-        strategy: "first", those that came first; "uniform", returns from the lowest to the highest at equal
-            distances in their order; "balanced", with bounds the episodes whose mean return is closest to the
-            middle of these, the ones that differ most where several are, without bounds as "uniform".
-        max_combinations: how many choices "balanced" compares. Where there are more, it exchanges the ones of
-            "uniform" one by one until their mean is within the bounds.
-        in_keys: what a subclass's `select` reads of the candidates: "return", a number for each, or
+        strategy: "first", the first to come; "uniform", returns from the lowest to the highest at equal
+            distances in their order; "balanced", the episodes whose mean return is closest to the middle of
+            the bounds, and of equal choices the one with the largest spread; "uniform" without bounds.
+        max_combinations: the number of choices that "balanced" compares. If there are more, it exchanges the
+            episodes of "uniform" one by one until their mean is within the bounds.
+        in_keys: the entry of candidates that a subclass's `select` reads: "return", a number for each, or
             "trajectories", the episodes.
 
     Raises:
-        ValueError: another strategy, no combination, or no key.
+        ValueError: an unknown strategy, a `max_combinations` below 1, or no key.
 
     Source:
         torchrl.objectives.llm.MCAdvantageSelector.
@@ -68,9 +68,9 @@ class MCAdvantageSelector:
         """Choose candidates.
 
         Args:
-            candidates: one element for each, with the first of `in_keys`.
-            group_size: how many are chosen.
-            keep_return_bounds: numbers that their mean return must be between.
+            candidates: a TensorDict with one element for each, with the first of `in_keys`.
+            group_size: the number to choose.
+            keep_return_bounds: the lowest and the highest mean return of the choice.
 
         Returns:
             Their indices, or None if no choice is within the bounds.
@@ -98,7 +98,7 @@ class MCAdvantageSelector:
 
 
 def mean_return(values: NDArray[Any]) -> float | None:
-    """The mean of the returns that are numbers; None if none is."""
+    """The mean of the finite returns; None if there are none."""
     finite = values[np.isfinite(values)]
     return float(finite.mean()) if finite.size else None
 
@@ -135,7 +135,7 @@ def _closest(values: NDArray[Any], count: int, bounds: Bounds) -> list[int] | No
 
 
 def _exchanged(values: NDArray[Any], indices: list[int], bounds: Bounds) -> list[int] | None:
-    """The choice after as few exchanges as bring its mean within the bounds; None if none does."""
+    """The choice after the fewest exchanges that bring its mean within the bounds; None if none do."""
     found = _within(values, indices, bounds)
     if found is not None:
         return found

@@ -29,7 +29,7 @@ from lite.nn.losses.reduction import require_reduction
 
 
 class LLMLossOutput(TensorClass):
-    """What losses of language models give: what is to be minimised (`loss_*`), and what is for logging.
+    """The results of losses of language models: losses to minimise (`loss_*`), and statistics for logging.
 
     Args:
         loss_objective: the loss of advantages; the shape is that of the aggregation.
@@ -225,7 +225,7 @@ class GRPOLoss(LossModule):
         return scored(actor, tensordict, strategy, given)
 
     def _sampled(self, tensordict: TensorDictBase, given: Array | None) -> Array:
-        """Log-probs under the model that wrote the responses; NaN where there are none."""
+        """Log-probs under the model that sampled the responses; NaN for tokens without one."""
         key = self.tensor_keys.sample_log_prob
         found = padded_rows(tensordict, key, np.nan)
         if found is not None:
@@ -249,7 +249,7 @@ class GRPOLoss(LossModule):
         return found[..., 0] if found.ndim == tensordict.ndim + 2 else found
 
     def _of_tokens(self, advantage: Array, given: Array | None, scores: TokenScores) -> Array:
-        """Advantages of responses as they are, those of tokens where the actor has these."""
+        """Advantages in the layout of the actor's rows; advantages of whole responses are unchanged."""
         rows = scores.real.ndim
         if advantage.ndim == rows + 1 and advantage.shape[-1] == 1:
             advantage = advantage[..., 0]

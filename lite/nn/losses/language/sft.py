@@ -1,4 +1,4 @@
-"""SFTLoss: a language model that learns to say what assistants said, and the functions that it computes."""
+"""SFTLoss: supervised fine-tuning of a language model on assistants' turns, and its loss functions."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def minor_sft_loss(
 
 
 class SFTLossOutput(TensorClass):
-    """What `SFTLoss` gives.
+    """The result of `SFTLoss`.
 
     Args:
         loss_sft: the loss of the responses, a number or (*batch).
@@ -104,7 +104,7 @@ class SFTKeys:
 
 
 class SFTLoss(LossModule):
-    """Minus the log-probs of what assistants said: supervised fine-tuning.
+    """Minus the log-probs of assistants' turns: supervised fine-tuning.
 
     Reads what the actor reads. The tokens of assistants are those of ("masks", "all_assistant_mask"), which
     the actor writes or the batch has; where nothing tells them, all but the prompt, ("tokens", "prompt").
