@@ -39,6 +39,7 @@ _copy = methodcaller("copy")
 
 
 def set_path(td: Container, path: Path, item: object, inplace: bool, writes: Writes | None = None) -> None:
+    """Store an item at a path of a dense container; missing nodes are created, errors name the path."""
     node, depth, last = td, 0, len(path) - 1
     dense = class_registry.dense
     try:
@@ -83,6 +84,11 @@ def _create(td: Container, path: Path, item: object, writes: Writes | None) -> N
 
 
 def set_here(td: Container, key: str, item: object, inplace: bool, writes: Writes | None = None) -> None:
+    """Store an item under a key of td itself; with `inplace`, write it into the existing entry.
+
+    Raises:
+        RuntimeError: td is locked, and the item is not written in place.
+    """
     if inplace:
         current = td._get_entry(key)
         if current is not None:
@@ -174,6 +180,7 @@ def merge(td: Container, source: object, writes: Writes) -> None:
 
 
 def match_batch(td: Container, source: Container) -> None:
+    """Raise RuntimeError if the batch sizes of a target and a source differ (see `batch_sizes_match`)."""
     if not batch_sizes_match(td, source):
         raise RuntimeError(
             "update_batch_size must be set to True to be able to update tensordicts of different batch "
@@ -182,11 +189,16 @@ def match_batch(td: Container, source: Container) -> None:
 
 
 def batch_sizes_match(td: Container, source: Container) -> bool:
+    """Whether one of the two batch sizes starts with the other."""
     mine, theirs = td.batch_size, source.batch_size
     return mine[: len(theirs)] == theirs[: len(mine)]
 
 
 def take_batch(td: Container, source: Any, how: Update) -> None:
+    """Give td and its nested nodes the batch sizes of a source, for `update(update_batch_size=True)`.
+
+    Entries that the source is about to replace are removed, as they have the old size.
+    """
     node = td._as_node(source)
     differs = node is not None and not batch_sizes_match(td, node)
     if differs:
@@ -228,6 +240,7 @@ def require_resizable(td: Container, source: Container, how: Update) -> None:
 
 
 def update(td: Container, source: Any, how: Update) -> None:
+    """Plan `update` or `update_`: set the entries of a source, nested ones one by one, as `how` says."""
     if how.existing:
         _copy_entries(td, source, how)
         return
@@ -268,12 +281,14 @@ def _as_lazy(td: Container, path: Path, target: Any, value: object, writes: Writ
 
 
 def copied(value: object) -> Any:
+    """A deep copy of a container, a copy of an array; other values are returned unchanged."""
     if isinstance(value, TensorCollection):
         return value._clone(True)
     return on_leaves(_copy, value) if is_array(value) else value
 
 
 def _copy_entries(td: Container, source: object, how: Update) -> None:
+    """Plan `update_`: copy the leaves of a source into existing entries; see `Update.strict`."""
     node: Any = td._as_node(source)
     if how.strict and how.chosen is None and is_lazy(node) and keys_differ(node.tensordicts):
         raise KeyError("The source has keys in some of its parts only; strict=False ignores them.")
@@ -296,6 +311,7 @@ def _copy_entries(td: Container, source: object, how: Update) -> None:
 
 
 def leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
+    """The paths and leaves of a source; a lazy stack that meets a lazy stack of td counts as a leaf."""
     node = td._as_node(source)
     pairs = source.items() if node is None else ((k, node._get_entry(k)) for k in node._keys())
     for key, value in pairs:
@@ -409,6 +425,7 @@ def _unfitting(target: object, source: object, why: str) -> Exception:
 def _plan_leaf(
     td: Any, key: str, target: Any, items: tuple[Any, ...], shape: Shape, source: Any, writes: Writes
 ) -> None:
+    """Plan to write an array to an array at an index, `shape` being the indexed batch size."""
     wanted = shape + tuple(target.shape[len(td._batch_size) :])
     if source.shape != wanted:
         source = trimmed(source, len(wanted))
@@ -420,6 +437,7 @@ def _plan_leaf(
 
 
 def require_fit(path: Path, shape: Shape, wanted: Shape) -> None:
+    """Raise RuntimeError if a value of a shape does not broadcast to the indexed shape."""
     if not fits(shape, wanted):
         raise entry_error(
             RuntimeError,

@@ -1,4 +1,4 @@
-"""`TensorSpec`: what all specs have, shapes some of whose sizes are not known; and stacks of specs."""
+"""`TensorSpec`, the base class of specs, with shapes of known and unknown sizes; and stacks of specs."""
 
 from __future__ import annotations
 
@@ -77,9 +77,9 @@ class TensorSpec(ABC):
     """The description of a value; base class of all specs.
 
     Attributes:
-        shape: its last dimensions; -1 where the size is not known.
-        dtype: dtype of its numbers; None for objects and composites.
-        space: what numbers there may be; None for objects and composites.
+        shape: the last dimensions of values; -1 for an unknown size.
+        dtype: dtype of values; None for objects and composites.
+        space: the set of numbers that values may have; None for objects and composites.
         device: "cpu"; None for composites without one.
     """
 
@@ -119,7 +119,7 @@ class TensorSpec(ABC):
         """`value` if it is in the spec, else the nearest value that is.
 
         Raises:
-            ValueError: the shape is another one, or nothing is near.
+            ValueError: the shape differs, or there is no nearest value.
         """
 
     def sample(self, shape: Any = (), *, rng: np.random.Generator | int | None = None) -> Any:
@@ -131,7 +131,7 @@ class TensorSpec(ABC):
         return val
 
     def to_numpy(self, val: Any, safe: bool | None = None) -> Any:
-        """A value as an environment takes it."""
+        """A value of the spec as the input of an environment; the inverse of `encode`."""
         return val
 
     def contains(self, value: Any) -> bool:
@@ -179,7 +179,7 @@ class TensorSpec(ABC):
         """The spec with a dimension of size 1 at `dim`, from -ndim - 1 to ndim.
 
         Raises:
-            IndexError: there is no such place.
+            IndexError: `dim` is out of range.
             ValueError: the classes of the spec are along the dimensions that this moves.
         """
         at = normalized_dim(dim, self.ndim + 1)
@@ -196,10 +196,10 @@ class TensorSpec(ABC):
         return self._reshaped(tuple(size for i, size in enumerate(self.shape) if size != 1 or i not in at))
 
     def reshape(self, *shape: Any) -> Self:
-        """The spec in another shape of as many elements, one size of which may be -1.
+        """The spec in another shape with the same number of elements; one size may be -1.
 
         Raises:
-            ValueError: the number of elements is another or not known, or as `unsqueeze`.
+            ValueError: the number of elements differs or is unknown; or as `unsqueeze`.
         """
         return self._reshaped(self._sizes(as_size(shape[0] if len(shape) == 1 else shape)))
 
@@ -225,10 +225,10 @@ class TensorSpec(ABC):
         return tuple(self[(slice(None),) * at + (i,)] for i in range(self.shape[at]))
 
     def cardinality(self) -> float:
-        """How many values one element of the spec may have, whatever its shape.
+        """The number of values that one element of the spec may have.
 
         Raises:
-            NotImplementedError: that is not known.
+            NotImplementedError: the number is not known.
         """
         raise NotImplementedError(f"cardinality is not known of {self!r}.")
 
@@ -236,7 +236,7 @@ class TensorSpec(ABC):
         """The values that one element may have, along a first dimension, the same in all elements.
 
         Args:
-            use_mask: leave out classes that a mask rules out; of one-dimensional masks of a `Categorical`.
+            use_mask: leave out classes that the mask of a `Categorical` rules out, if it is one-dimensional.
 
         Raises:
             NotImplementedError: they cannot be listed.
@@ -271,7 +271,7 @@ class TensorSpec(ABC):
     def _expanded(self, shape: Shape) -> Self: ...
 
     def _reshaped(self, shape: Shape) -> Self:
-        """The spec in another shape of as many elements."""
+        """The spec in another shape with the same number of elements."""
         part = copy.copy(self)
         part.shape = shape
         return part
@@ -281,17 +281,17 @@ class TensorSpec(ABC):
         return self
 
     def _stacked_with(self, others: list[TensorSpec], axis: int) -> TensorSpec:
-        """The spec of a stack of values of specs that differ."""
+        """The spec of a stack of values whose specs differ."""
         return Stacked(self, *others, dim=axis)
 
     def _sizes(self, shape: Shape) -> Shape:
-        """A shape of as many elements, with the size that stands as -1."""
+        """The shape with the size that -1 stands for."""
         if -1 in self.shape:
             raise ValueError(f"reshape needs sizes that are known, got a spec of shape {self.shape}")
         return np.broadcast_to(np.int8(0), self.shape).reshape(shape).shape
 
     def _indexable(self) -> int:
-        """How many of the first dimensions may be indexed."""
+        """The number of first dimensions that may be indexed."""
         return self.ndim
 
     def _indexed(self, index: Any) -> Self:
@@ -300,13 +300,13 @@ class TensorSpec(ABC):
         return part
 
     def _made(self, shape: Any) -> Shape:
-        """The shape of a value that the spec makes."""
+        """The shape of a value that the spec makes, with the dimensions `shape` in front."""
         if shape is None or (type(shape) is tuple and not shape):  # at each step of an environment
             return known(self.shape) if -1 in self.shape else self.shape
         return (*as_size(shape), *known(self.shape))
 
     def _fits(self, shape: Shape) -> bool:
-        """Whether a value of this shape is in, as far as its shape goes."""
+        """Whether a shape ends with that of the spec."""
         ends = shape[len(shape) - self.ndim :]
         return len(shape) >= self.ndim and all(
             wanted in (-1, size) for wanted, size in zip(self.shape, ends, strict=True)
@@ -332,12 +332,12 @@ def as_size(shape: Any) -> Shape:
 
 
 def known(shape: Shape) -> Shape:
-    """The shape with 1 for each size that is not known."""
+    """The shape with 1 for each unknown size."""
     return tuple(1 if size < 0 else size for size in shape)
 
 
 def stacked(specs: Any, axis: int = 0) -> TensorSpec:
-    """The spec of a stack of values; of specs that differ, a `Stacked` or `StackedComposite`."""
+    """The spec of a stack of values; for different specs a `Stacked` or `StackedComposite`."""
     first, *others = specs
     at = normalized_dim(axis, first.ndim + 1)
     if any(other != first for other in others):
@@ -352,7 +352,7 @@ class Stacked(TensorSpec):
     differ.
 
     Args:
-        *specs: those of the parts, of one dtype and number of dimensions.
+        *specs: the specs of the parts, of one dtype and number of dimensions.
         dim: the dimension of the stack, from -ndim - 1 to ndim.
 
     Raises:
@@ -434,7 +434,7 @@ class Stacked(TensorSpec):
         return f"{type(self).__name__}({', '.join(map(repr, self.parts))}, dim={self.dim})"
 
     def _rows(self, value: Any) -> list[Any]:
-        """The values of the parts; none of what has too few dimensions."""
+        """The values of the parts; an empty list for a value with too few dimensions."""
         if isinstance(value, list):
             return value
         return list(np.moveaxis(value, self.dim - self.ndim, 0)) if np.ndim(value) >= self.ndim else []
@@ -480,7 +480,7 @@ class Stacked(TensorSpec):
 
 
 def normalized_dim(dim: int, ndim: int) -> int:
-    """A dim counted from the front; IndexError where there is none."""
+    """A dim counted from the front; IndexError if it is out of range."""
     at = operator.index(dim)
     if not -ndim <= at < ndim:
         raise IndexError(f"dim must be from {-ndim} to {ndim - 1}, got {dim}")
@@ -488,7 +488,7 @@ def normalized_dim(dim: int, ndim: int) -> int:
 
 
 def indexed_shape(shape: Shape, index: Any, dims: int) -> Shape:
-    """The shape of a value after its first `dims` dimensions were indexed; IndexError if that cannot be."""
+    """The shape of a value after an index of its first `dims` dimensions; IndexError if that does not fit."""
     if not dims:
         raise IndexError(f"a spec of shape {shape} has no dimension to index, got {index!r}")
     return (*np.broadcast_to(np.int8(0), shape[:dims])[index].shape, *shape[dims:])

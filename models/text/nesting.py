@@ -1,4 +1,4 @@
-"""Between N rows in order and lists nested to a batch shape."""
+"""Conversions between N rows in order and lists nested to a batch shape."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def flatten(nested: Any, ndim: int) -> list[Any]:
 
 
 def list_shape(nested: Any) -> tuple[int, ...]:
-    """How deep lists are nested, and how long they are; () of what is not a list.
+    """The lengths of nested lists, one for each level, by the first items; () if not a list.
 
     Example:
         >>> list_shape([["a", "b"]])
@@ -57,7 +57,7 @@ def list_shape(nested: Any) -> tuple[int, ...]:
 
 
 def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NonTensorStack | Any:
-    """N objects as the value of a field: whatever they are, lists included, there is one per element."""
+    """N objects, which may be lists, as the value of a field with one object per batch element."""
     if not shape:
         return items[0]
     return NonTensorStack._wrap(np.fromiter(items, object, len(items)).reshape(shape))
@@ -65,14 +65,14 @@ def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NonTensorStack | An
 
 def ragged(cls: type[C], columns: Mapping[str, Sequence[NDArray[Any]]], shape: tuple[int, ...]) -> C:
     """An instance of a data class whose fields hold N rows of any lengths, not padded, in a lazy stack."""
-    if 0 in shape:  # without rows nothing is ragged
+    if 0 in shape:  # no rows: a dense instance
         dense = {
             name: np.zeros((*shape, 0), np.asarray(rows).dtype if len(rows) else np.int64)
             for name, rows in columns.items()
         }
         return cls(**dense, padded=False, batch_size=shape)
     rows = zip(*columns.values(), strict=True)
-    # arrays and flags are entries as they are, and the parts alike: nothing is to be checked
+    # `_make` skips the checks: arrays and flags are valid entries, and all parts have the same keys.
     parts = [
         TensorDict._make(dict(zip(columns, row, strict=True), padded=NonTensorData(False)), ())
         for row in rows
@@ -81,7 +81,7 @@ def ragged(cls: type[C], columns: Mapping[str, Sequence[NDArray[Any]]], shape: t
 
 
 def rows_of(value: Any, ndim: int) -> list[NDArray[Any]]:
-    """The rows of a field read ``as_list``: of an array (*batch, L), or of nested lists."""
+    """The rows of a field read with ``as_list``, which is an array (*batch, L) or nested lists."""
     if isinstance(value, list) and ndim:
         return [np.asarray(row) for row in flatten(value, ndim)]
     array = np.asarray(value)

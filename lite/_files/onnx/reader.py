@@ -1,4 +1,8 @@
-"""The main graph of an ONNX file as its nodes, read from the bytes without the onnx package."""
+"""The main graph of an ONNX file as its nodes, read from the bytes without the onnx package.
+
+Messages are protobuf; `fields` gives (field number, wire type, start, end). Wire type 0 is a varint, 2 is
+bytes or a message. Field numbers are those of onnx.proto, whose names are in comments.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +16,12 @@ from numpy.typing import NDArray
 
 from lite._files.onnx.wire import Buffer, fields, read_varint
 
-Span = tuple[int, int]
+Span = tuple[int, int]  # start and end in the file
 
 MAX_DEPTH = 16  # nesting of sub-graphs; exporters make one level (the `If` of merged decoders)
-MAX_CONSTANT = 64  # numbers of a constant that is read
+MAX_CONSTANT = 64  # elements of the largest constant that is read
 _LARGEST = (1 << 64) - 1
-# ONNX's number of a type -> NumPy's type, and the field that holds numbers of it unless they are raw bytes.
+# ONNX's number of a type -> NumPy's type, and the field of TensorProto for its numbers without raw_data.
 _READ = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5)}
 
 
@@ -29,9 +33,9 @@ class Node:
         kind: its operator.
         domain: domain of the operator, `b""` for ONNX's own.
         inputs, outputs: names; an optional one that is left out is `b""`.
-        first: where the name of the first input is in the file; None without inputs.
-        attributes: where each attribute is.
-        span: where the node is.
+        first: position of the first input's name; None without inputs.
+        attributes: positions of the attributes.
+        span: position of the node.
     """
 
     kind: bytes
@@ -49,10 +53,10 @@ class Graph:
 
     Attributes:
         nodes: in the order of the file.
-        makers: the node that gives each name.
-        weights: where each initializer is.
-        inputs, outputs: where the description of each is.
-        span: where the graph is.
+        makers: the node that computes each value, by the value's name.
+        weights: positions of initializers by name.
+        inputs, outputs: positions of their descriptions by name.
+        span: position of the graph.
     """
 
     nodes: list[Node]
@@ -70,8 +74,8 @@ class Tensor:
     Attributes:
         dims: its sizes.
         kind: ONNX's number of its type.
-        raw: where its bytes are in the file, None if they are elsewhere.
-        outside: key -> value of its place in a file of external data.
+        raw: position of its bytes in the file; None if they are elsewhere.
+        outside: the keys and values of ONNX's `external_data`: location, offset, length.
     """
 
     dims: tuple[int, ...]
@@ -89,13 +93,13 @@ def read_graph(model: Buffer) -> Graph:
 
 
 def graph_at(model: Buffer, span: Span) -> Graph:
-    """Read the nodes of the graph there, the main one or that of an attribute."""
+    """Read the nodes of the graph at a position, the main graph or that of an attribute."""
     nodes: list[Node] = []
-    named: dict[int, dict[bytes, Span]] = {5: {}, 11: {}, 12: {}}
+    named: dict[int, dict[bytes, Span]] = {5: {}, 11: {}, 12: {}}  # initializer, input, output
     for number, wire, a, b in fields(model, *span):
         if wire != 2:
             continue
-        if number == 1:
+        if number == 1:  # node
             nodes.append(node_at(model, (a, b)))
         elif number in named:
             named[number][_name(model, a, b, 8 if number == 5 else 1)] = a, b
@@ -104,44 +108,44 @@ def graph_at(model: Buffer, span: Span) -> Graph:
 
 
 def node_at(model: Buffer, span: Span) -> Node:
-    """Read the node there."""
+    """Read the node at a position."""
     inputs, outputs, attributes = [], [], []
     first, kind, domain = None, b"", b""
     for number, wire, a, b in fields(model, *span):
         if wire != 2:
             continue
-        if number == 1:
+        if number == 1:  # input
             first = first or (a, b)
             inputs.append(model[a:b])
-        elif number == 2:
+        elif number == 2:  # output
             outputs.append(model[a:b])
-        elif number == 4:
+        elif number == 4:  # op_type
             kind = model[a:b]
-        elif number == 5:
+        elif number == 5:  # attribute
             attributes.append((a, b))
-        elif number == 7:
+        elif number == 7:  # domain
             domain = model[a:b]
     return Node(kind, domain, tuple(inputs), tuple(outputs), first, tuple(attributes), span)
 
 
 def _name(model: Buffer, start: int, end: int, number: int) -> bytes:
-    """The text of a field of a message, which is found without a look at what follows it."""
+    """The bytes of a message's field; the rest of the message is not read."""
     return next((model[a:b] for n, wire, a, b in fields(model, start, end) if n == number and wire == 2), b"")
 
 
 def read_tensor(model: Buffer, span: Span) -> Tensor:
-    """The description of the tensor in the file."""
+    """Read the description of the tensor at a position."""
     dims: list[int] = []
     kind, raw = 0, None
     outside: dict[bytes, bytes] = {}
     for number, wire, a, b in fields(model, *span):
-        if number == 1:
+        if number == 1:  # dims
             dims += integers_of(model, wire, a, b)
-        elif number == 2 and wire == 0:
+        elif number == 2 and wire == 0:  # data_type
             kind, _ = read_varint(model, a, b)
-        elif number == 9 and wire == 2:
+        elif number == 9 and wire == 2:  # raw_data
             raw = a, b
-        elif number == 13 and wire == 2:
+        elif number == 13 and wire == 2:  # external_data
             pair = {n: model[c:d] for n, w, c, d in fields(model, a, b) if w == 2}
             outside[pair.get(1, b"")] = pair.get(2, b"")
     return Tensor(tuple(dims), kind, raw, outside)
@@ -155,7 +159,7 @@ def integers_of(model: Buffer, wire: int, start: int, end: int) -> Iterator[int]
 
 
 def constant(model: Buffer, graph: Graph, name: bytes) -> NDArray[Any] | None:
-    """A constant of a few numbers, flat: a weight, or what a node gives; None for anything else."""
+    """A small constant, flat: a weight, or the output of a Constant node; None for anything else."""
     node = graph.makers.get(name)
     if node is not None and node.kind == b"Constant":
         spans = [(c, d) for at in node.attributes for n, w, c, d in fields(model, *at) if (n, w) == (5, 2)]
@@ -167,7 +171,7 @@ def constant(model: Buffer, graph: Graph, name: bytes) -> NDArray[Any] | None:
 
 
 def numbers(model: Buffer, span: Span) -> NDArray[Any] | None:
-    """The numbers of the tensor there, flat; None if they are many, elsewhere or of a rare type."""
+    """The numbers of the tensor at a position, flat; None if it is large, external or of a rare type."""
     tensor = read_tensor(model, span)
     count = math.prod(tensor.dims)
     if tensor.kind not in _READ or count > MAX_CONSTANT or tensor.outside:
@@ -188,11 +192,11 @@ def attribute_numbers(model: Buffer, node: Node) -> Iterator[NDArray[Any] | None
     """The numbers of a node's attributes; None for a tensor whose numbers are not read."""
     for at in node.attributes:
         for number, wire, a, b in fields(model, *at):
-            if number in (3, 8):
+            if number in (3, 8):  # i, ints
                 yield np.array(list(integers_of(model, wire, a, b)), np.uint64).astype(np.int64)
-            elif number in (2, 7) and (b - a) % 4 == 0:
+            elif number in (2, 7) and (b - a) % 4 == 0:  # f, floats
                 yield np.frombuffer(bytes(model[a:b]), "<f4")
-            elif (number, wire) == (5, 2):
+            elif (number, wire) == (5, 2):  # t
                 yield numbers(model, (a, b))
 
 
@@ -224,11 +228,11 @@ def dimensions(model: Buffer, span: Span) -> tuple[int, list[int]]:
 
 
 def size_names(model: Buffer, span: Span) -> list[bytes]:
-    """The names of open sizes of an input or output that is a tensor."""
+    """The names of dynamic sizes of an input or output that is a tensor."""
     sizes = _inside(model, _inside(model, _inside(model, _inside(model, [span], 2), 1), 2), 1)
     return [model[a:b] for a, b in _inside(model, sizes, 2)]
 
 
 def _inside(model: Buffer, spans: list[Span], wanted: int) -> list[Span]:
-    """Where the messages of some field are in other messages."""
+    """The positions of messages in the field `wanted` of other messages."""
     return [(a, b) for span in spans for n, wire, a, b in fields(model, *span) if (n, wire) == (wanted, 2)]

@@ -1,8 +1,8 @@
 """LSTMModule and GRUModule: recurrent layers that keep their states in the TensorDict.
 
-A sequence is cut where an episode begins in any of its rows, and the pieces are run one after the
-other: no step is computed twice or for nothing, and the states at the ends of episodes are those of pieces. A
-graph, to which the beginnings are inputs, has one loop over all times instead.
+Sequences are cut at the steps where an episode begins in any row, and the pieces are run one after the
+other, so each step is computed once, and the state at the end of a piece is that of its episodes. A
+graph, in which the beginnings are inputs, has one loop over all times instead.
 """
 
 from __future__ import annotations
@@ -165,13 +165,13 @@ def _run(layer: Any, x: Array, states: States | None) -> tuple[Array, States]:
     if states is None:
         out, last = layer(x)
     else:
-        turned = tuple(h.swapaxes(0, 1) for h in states)  # layers are first there
+        turned = tuple(h.swapaxes(0, 1) for h in states)  # a layer takes (layers, N, size)
         out, last = layer(x, turned[0] if len(turned) == 1 else turned)
     return out, tuple(h.swapaxes(0, 1) for h in (last if isinstance(last, tuple) else (last,)))
 
 
 def _at_the_end(h: Array, times: int, ends: Array | None) -> Array:
-    """States over a piece, (N, times, layers, size): zeros but for the last, of rows whose episode ends."""
+    """States of a piece, (N, times, layers, size): the last one for rows whose episode ends, else zeros."""
     kept: Any = h if ends is None else np.where(ends, h, h.dtype.type(0))
     kept = kept[:, None]
     if times == 1:
