@@ -1,10 +1,10 @@
 """The one place where functions become kernels, and where Numba options are chosen.
 
-Functions of compiled code say only `@jit` (`@jit(reassociate=True)` where the order of a sum may change,
-which is what lets LLVM use vector registers for it), kernels that Python calls `@jit(entry=True)`. Where
-nothing is compiled the same functions run in Python; one that would loop over values there has a body of
-NumPy's functions beside it, `@jit(plain=...)`, with the same arguments and results. Numba itself is imported
-when the first kernel file is, never by `import lite.kernels`, and only if it is what runs the kernels.
+Compiled functions are decorated with `@jit` (`@jit(reassociate=True)` if the order of a sum may change,
+which lets LLVM use vector registers for it), kernels that Python calls with `@jit(entry=True)`. Without
+compilation the same functions run in Python; a function that would loop over values has a second body of
+NumPy's functions, `@jit(plain=...)`, with the same arguments and results. Numba itself is imported
+with the first kernel file, never by `import lite.kernels`, and only if it runs the kernels.
 """
 
 import functools
@@ -19,7 +19,7 @@ from lite.kernels.backends.compiler import import_numba
 
 R = TypeVar("R")
 
-# Here, as the vectors of kernels import it, too: all begin with this file.
+# Imported here because `vectors` imports it from here, too: this file comes first.
 numba: Any = import_numba("lite.kernels") if choice().backend == "numba" else None
 
 
@@ -44,12 +44,12 @@ def jit(
 ) -> Callable[..., R] | Callable[[Callable[..., R]], Callable[..., R]]:
     """Compile `function` on first call, without holding the GIL, cached on disk.
 
-    Multiplications and additions may fuse, unless `fuse` is False: LLVM may fuse in a loop's vectors and not
-    in what is left over, so that the last bits depend on the count. With `reassociate` sums may also be
-    reordered. NaN and infinity always keep their meaning. Python may only call an `entry`: the others lack
-    what unpacks Python's objects, which took a fifth of the time to compile (Numba does not look, and
+    Multiplications and additions may fuse unless `fuse` is False: LLVM may fuse in a loop's vectors, not in
+    its scalar remainder, so the last bits depend on the count. With `reassociate` sums may also be
+    reordered. NaN and infinity always keep their meaning. Python may only call an `entry`: others lack the
+    wrapper that unpacks Python's objects, a fifth of the compile time (Numba does not check this, and
     crashes).
-    Where nothing is compiled, `plain` is called in its place.
+    Without compilation, `plain` is called in its place.
     """
     if function is None:
         return functools.partial(_compile, reassociate=reassociate, fuse=fuse, entry=entry, plain=plain)

@@ -34,7 +34,7 @@ def annotation_of(cls: type, name: str) -> Any:
 
 
 def local_types(cls: type) -> dict[str, Any]:
-    """What the annotations in the body of a class name that functions define, which call its definition."""
+    """The names in a class's annotations that are local to the functions in which the class is defined."""
     scope = vars(sys.modules[cls.__module__]) if cls.__module__ in sys.modules else {}
     wanted = {
         name

@@ -1,4 +1,4 @@
-"""The rules of the interpreters: what each of them does in place of a NumPy function."""
+"""The registries of rules: the function that each interpreter calls in place of a NumPy function."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class NoRule(Exception):
 
 
 class Registry:
-    """Rules of one interpreter, by the function that they stand for.
+    """Rules of one interpreter by NumPy function.
 
     Args:
         has_context: whether rules are called as `rules[function](context, *args, **kwargs)`, where the
-            context is what the interpreter gives them to work with, such as the level of a map.
+            context is an object of the interpreter, such as the level of a map.
     """
 
     def __init__(self, has_context: bool = True) -> None:
@@ -33,7 +33,7 @@ class Registry:
         self.has_context = has_context
 
     def rule(self, *functions: Any) -> Callable[[F], F]:
-        """Register `fn(context, *args, **kwargs)`, which gets what the function was called with."""
+        """Register `fn(context, *args, **kwargs)`, with the arguments of the function."""
 
         def register(fn: F) -> F:
             self.rules.update(dict.fromkeys(functions, fn))
@@ -51,7 +51,7 @@ class Registry:
         return register
 
     def rule_of_each(self, *functions: Any) -> Callable[[F], F]:
-        """Register `fn(function, context, *args, **kwargs)`, which gets the function that it is for."""
+        """Register `fn(function, context, *args, **kwargs)`, one rule for several functions."""
 
         def register(fn: F) -> F:
             self.rules.update({f: update_wrapper(partial(fn, f), fn) for f in functions})
@@ -64,7 +64,7 @@ class Registry:
         return wraps(fn)(lambda context, *args, **kwargs: fn(*args, **kwargs)) if self.has_context else fn
 
 
-# `lite.grad` and its kin call a rule with the function's arguments, `out` excepted; `lite.vmap` with the
+# `lite.grad` and its relatives call a rule with the function's arguments except `out`; `lite.vmap` with the
 # `Level` of the map first; `Module.to_onnx` with the `Graph` that is written first.
 GRAD, VMAP, ONNX = Registry(has_context=False), Registry(), Registry()
 
@@ -72,7 +72,7 @@ FORMULAS: dict[Any, Rule] = {}  # rules of all interpreters, by the function tha
 
 
 def formula(*functions: Any) -> Callable[[F], F]:
-    """Register `fn` as what the functions compute, written with other functions that have rules.
+    """Register `fn` as the formula of functions, written with other functions that have rules.
 
     It is for all interpreters; a rule of an interpreter's own for the same function comes first. It raises
     `NoRule` for arguments that it does not cover.
@@ -88,10 +88,10 @@ def formula(*functions: Any) -> Callable[[F], F]:
     return register
 
 
-# Functions whose derivative is zero wherever there is one: `grad` calls them with values.
+# Functions whose derivative is zero where it exists: `grad` calls them with values.
 ZERO_GRADIENT: set[Any] = set()
 
-# Functions whose rule of gradients is for complex numbers, too, or that make them of real ones.
+# Functions whose rule of gradients also holds for complex numbers, or that return them for real ones.
 _COMPLEX = """
     absolute add conjugate divide multiply negative positive subtract exp log power reciprocal sqrt square
     cos cosh sin sinh tan tanh equal isfinite isinf isnan not_equal allclose angle copy imag real
@@ -118,7 +118,7 @@ def default(function: Function, name: str) -> Any:
     return None if found is None or found.default is inspect.Parameter.empty else found.default
 
 
-# What NumPy has as the default of options that are passed on only if they are given.
+# NumPy's default of options that it passes on only if they are given.
 NOT_GIVEN = default(np.sum, "keepdims")
 
 
@@ -127,7 +127,7 @@ def _after_out(function: Function) -> tuple[int, tuple[str, ...]]:
     """The position at which a function takes `out`, -1 if by name only, and the parameters after it."""
     try:
         found = inspect.signature(function).parameters.values()
-    except ValueError:  # functions in C tell their parameters from NumPy 2.4 on
+    except ValueError:  # functions in C have signatures only from NumPy 2.4 on
         return (2 if function in (np.concatenate, np.dot) else -1), ()
     names = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     at = names.index("out") if "out" in names else -1
@@ -135,7 +135,7 @@ def _after_out(function: Function) -> tuple[int, tuple[str, ...]]:
 
 
 def without_out(function: Function, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
-    """Arguments of a call without `out`, which is given by name or position, and what it was."""
+    """(args, kwargs, out): the arguments of a call without `out`, which is given by name or position."""
     if "out" in kwargs:
         return args, {key: value for key, value in kwargs.items() if key != "out"}, kwargs["out"]
     if len(args) > 1:
@@ -155,7 +155,7 @@ def ndim_of(x: Any) -> int:
 
 
 def as_array(x: object) -> Any:
-    """An argument as an array: lists and Python's numbers become one."""
+    """An argument as an array; lists and Python's numbers are converted."""
     return x if hasattr(x, "dtype") else np.asarray(x)
 
 
@@ -165,7 +165,7 @@ def as_arrays(items: Any) -> list[Any]:
 
 
 def flattened(x: Any, axis: Any) -> tuple[Any, int]:
-    """An array and one of its axes, counted from the front; of None, all its elements in one dimension."""
+    """An array and an axis counted from the front; for None the flattened array and 0."""
     return (np.ravel(x), 0) if axis is None else (x, normalize_axis_index(axis, ndim_of(x)))
 
 

@@ -22,7 +22,7 @@ class LoadedModel:
         path: the directory.
         decoder: the graph behind its cache.
         tokenizer: the tokenizer beside the graph.
-        seconds: what loading took.
+        seconds: the time of loading.
     """
 
     def __init__(
@@ -41,14 +41,14 @@ def load(args: argparse.Namespace) -> LoadedModel:
 
 
 def model_path(args: argparse.Namespace) -> Path:
-    """The model that `--model` names, or else the embedded one, which is said."""
+    """The path of `--model`, or else of the embedded model, with a line that says so."""
     if not args.model:
         say(args, "no --model is given: this is the small model that comes with the package")
     return _folder(args)
 
 
 def made_with(args: argparse.Namespace) -> dict[str, Any]:
-    """What `--output` keeps of a command that runs a model: the model, its adapter, and how prompts are read.
+    """The settings that `--output` records for a command: the model, its adapter, how prompts are read.
 
     Raises:
         FileNotFoundError, ValueError: see `ModelConfig.from_directory`.
@@ -66,7 +66,7 @@ def made_with(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _digest(path: Path) -> str:
-    """Of a file, of the two files of a folder of PEFT, or of that which `lite learn` writes without them."""
+    """The hash of a file, of the two files of a PEFT folder, or of the adapter file of `lite learn`."""
     files = [path / name for name in _OF_PEFT] if path.is_dir() else [path]
     if (path / LEARNT).is_file() and not any(file.is_file() for file in files):
         files = [path / LEARNT]
@@ -86,7 +86,7 @@ def _folder(args: argparse.Namespace) -> Path:
 def open_decoder(
     path: str | Path, args: argparse.Namespace, variant: str | None, adapter: str | None
 ) -> OnnxDecoder:
-    """Open one of a folder's graphs, or its only one, with the adapter of a file if there is to be one."""
+    """Open one of a folder's graphs, or its only one, with the adapter of a file if one is given."""
     adapters = named_adapter(adapter)
     decoder = OnnxDecoder(
         path, device=args.device, num_threads=args.threads, variant=variant, adapters=adapters

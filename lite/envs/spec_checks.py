@@ -1,4 +1,4 @@
-"""`check_env_specs`: whether an environment gives what its specs say."""
+"""`check_env_specs`: whether an environment's entries fit its specs."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def check_env_specs(
     """Compare a rollout of three random steps with the specs of an environment.
 
     Keys, shapes and dtypes must be those of `fake_tensordict`, and the last step's values in their specs.
-    What a reset gave must stay as it is in the step after it: an environment writes to no array it returned.
+    The step after a reset must not change the reset's arrays: environments do not write to returned arrays.
     The environment is reset, and seeded if `seed` is given.
 
     Args:
         env: an `EnvBase`.
         return_contiguous: as for `EnvBase.rollout`.
-        check_dtype: False for any dtypes; values must be in their specs still.
+        check_dtype: False accepts any dtypes; values must still be in their specs.
         seed: for the environment and its random actions.
-        tensordict: where the rollout starts; None for a reset.
+        tensordict: the start of the rollout; None for a reset.
         break_when_any_done: as for `EnvBase.rollout`; "both" checks twice.
 
     Raises:
-        AssertionError: something differs; the message names it.
+        AssertionError: an entry differs; the message names it.
         TypeError: `env` is not one of lite's environments.
 
     Source:
@@ -103,7 +103,7 @@ def check_env_specs(
 
 
 def _check_kept(env: Any) -> None:
-    """Raise where a step writes into what a reset gave, which rollouts and collectors keep."""
+    """Raise if a step writes into the arrays of a reset, which rollouts and collectors keep."""
     start = env.reset()
     before = start.clone()
     env.step(env.rand_action(start))
@@ -118,7 +118,7 @@ def _check_kept(env: Any) -> None:
 
 
 def _leaves(td: Any, optional: set[tuple[str, ...]]) -> dict[tuple[Any, ...], Any]:
-    """The leaves by path; of environments whose specs differ, behind the number of theirs."""
+    """The leaves by path; for environments with different specs after the environment's number."""
     if isinstance(td, LazyStackedTensorDict):
         rows = enumerate(td.unbind(td.stack_dim))
         return {(i, *path): value for i, row in rows for path, value in _leaves(row, optional).items()}

@@ -27,7 +27,7 @@ class Drawn(NamedTuple):
     Attributes:
         tokens: int64 (n,).
         log_probs: float32 (n,), under the raw model distribution.
-        details: more of each, if any response asks for it.
+        details: statistics of each draw, if any response asks for them.
     """
 
     tokens: NDArray[np.int64]
@@ -36,27 +36,27 @@ class Drawn(NamedTuple):
 
 
 class Sampler:
-    """Draws tokens for a changing set of responses; what depends on the set alone is kept with it.
+    """Draws tokens for a changing set of responses; its plan is kept until the set changes.
 
-    Logits on a GPU are drawn from there, and only tokens and log-probs come to the host. They are copied to
-    the host, and drawn from as all others, where a response has a function of the user (or what else is
-    applied to whole scores), and where Numba cannot launch kernels. Both ways draw the same but for rounding.
+    From logits on a GPU the GPU draws, and only tokens and log-probs are copied to the host. The logits are
+    copied to the host, which draws, if a response has a function of the user (or another change of whole
+    scores), or if Numba cannot launch kernels. Both ways draw the same tokens up to rounding.
     """
 
     def __init__(self) -> None:
         self._of: Sequence[Response] | None = None
-        self._rows: list[tuple[int, Processors]] = []  # that have some
+        self._rows: list[tuple[int, Processors]] = []  # rows with processors
         self._penalised: list[bool] | None = None
 
     def draw(self, logits: Logits, responses: Sequence[Response]) -> Drawn:
         """The next token of each response.
 
         Args:
-            logits: (n, V), of the token after `ids` of each response; they stay as they are.
-            responses: n of them; the same object as at the last call as long as the set stays.
+            logits: (n, V), of the token after `ids` of each response; not modified.
+            responses: n responses; the same object as at the last call while the set does not change.
 
         Raises:
-            ValueError: nothing is left to draw, or a function of the user gave no scores.
+            ValueError: no token can be drawn, or a function of the user returned no scores.
             Exception: whatever a function of the user raises.
         """
         if self._of is not responses:
@@ -146,11 +146,11 @@ def joined(draws: Sequence[tuple[DrawDetails | None, int]], config: GenerationCo
     """The statistics of a response's tokens.
 
     Args:
-        draws: for each token what is known of its draw, and the token's row there.
+        draws: for each token the details of its draw, and the token's row in them.
         config: the response's options.
 
     Returns:
-        An entry per token, of those that its options ask for; None if they ask for none.
+        The statistics that the options ask for, an entry per token; None if they ask for none.
     """
     if not config.wants_details:
         return None

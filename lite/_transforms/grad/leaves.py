@@ -25,7 +25,7 @@ class Structure:
         self._items, self._plan = flatten(value)
 
     def map(self, fn: Callable[[Any], Any], entries: Callable[[Any], Any] | None = None) -> Any:
-        """The structure with what `fn` gives of each leaf, in order; `entries` of those in TensorDicts."""
+        """The structure with `fn(leaf)` in place of each leaf; `entries(leaf)` for leaves of TensorDicts."""
         inner = entries or fn
         items = [item._map_leaves(inner) if isinstance(item, Entry) else fn(item) for item in self._items]
         return unflatten(items, self._plan)
@@ -43,15 +43,15 @@ class Structure:
 
 
 class Leaves:
-    """The arrays in an argument that a derivative is by.
+    """The arrays of an argument that is differentiated by.
 
     Args:
         arg: the argument.
-        name: what it is called in errors.
+        name: its name in errors.
         level: the number of the transformation.
 
     Attributes:
-        inside: the argument with traced arrays in their places.
+        inside: the argument with traced arrays in place of its arrays.
 
     Raises:
         TypeError: there is no array of floats in it, or one of complex numbers, or one that is not NumPy's.
@@ -84,8 +84,8 @@ class Leaves:
 
         Args:
             shares: derivatives by node.
-            taken: ids of arrays that somebody has, to which those of the results are added: all results have
-                memory of their own, and can be written to.
+            taken: ids of arrays that are results already, to which new results are added: each result has
+                memory of its own, and can be written to.
         """
         queue = iter(self._found)
 
@@ -112,7 +112,7 @@ def _own(share: Array, value: object, taken: set[int]) -> Array:
 
 
 def _floats(leaf: object, name: str) -> tuple[Any, bool]:
-    """A leaf as what is computed with, and whether it is of floats."""
+    """The value of a leaf that is computed with, and whether its dtype is a floating one."""
     value: Any = computed(leaf)  # of a Parameter, what an outer `enable_grad` differentiates by
     if type(value) is np.ndarray and value.dtype.kind == "f":
         return value, True
@@ -146,6 +146,6 @@ def _value(leaf: Any) -> Any:
 
 
 def _entry(leaf: object) -> Any:
-    """The value of an entry: an array, also where NumPy has a scalar."""
+    """The value of an entry; a NumPy scalar becomes an array."""
     value = _value(leaf)
     return np.asarray(value) if isinstance(value, np.generic) else value

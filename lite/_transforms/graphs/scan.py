@@ -20,15 +20,15 @@ def scan(
     """Run a function for each row of some arrays.
 
     Args:
-        graph: where the operator goes.
-        step: from a state and the rows of one time to the next state and what is kept of this time. It may
-            compute with all arrays of the graph.
-        state: the first state; dtypes and shapes stay.
-        columns: arrays of the same first dimension.
-        reverse: whether the last row comes first; what is kept has the order of the rows.
+        graph: the graph that gets the operator.
+        step: maps a state and the rows of one time to the next state and the outputs of this time. It may
+            also use all arrays of the graph.
+        state: the first state; all states have its dtypes and shapes.
+        columns: arrays with the same first dimension.
+        reverse: whether the last row comes first; outputs are in the order of the rows.
 
     Returns:
-        The last state, and what was kept, with a first dimension for the times.
+        The last state, and the outputs, stacked along a first dimension of times.
 
     Source:
         The operator Scan of ONNX; jax.lax.scan.

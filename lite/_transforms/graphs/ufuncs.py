@@ -1,4 +1,4 @@
-"""From a call of NumPy to operators of ONNX: functions by their rules, ufuncs and their methods."""
+"""Calls of NumPy as operators of ONNX: functions by their rules, ufuncs and their methods."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from lite._tree.indexing import normalise, result_names
 _COMPARISONS = frozenset(("Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"))
 _COMPARING = {"Max": np.greater, "Min": np.less, "Sign": np.sign}  # operators, and what makes up for them
 _LOGIC = frozenset(("And", "Or", "Xor", "Not"))
-_OF_FLOATS = (np.floor, np.ceil, np.rint, np.reciprocal)  # whole numbers stay what they are
+_OF_FLOATS = (np.floor, np.ceil, np.rint, np.reciprocal)  # ONNX has these for floats alone
 _INTEGERS = (np.dtype(np.int32), np.dtype(np.int64))  # ONNX has no arithmetic of most others
 _OF_BOOLS: dict[np.ufunc, str] = {np.add: "Or", np.multiply: "And", np.maximum: "Or", np.minimum: "And"}
 
@@ -31,7 +31,7 @@ _SCALARS = {bool: bool, int: int, float: float, Size: int, Quotient: float}
 
 
 def _python_scalar(x: object) -> type | None:
-    """The type of a number of Python, whose dtype is what the arrays beside it have."""
+    """The type of a Python number, which takes the dtype of the arrays beside it; None for others."""
     if type(x) is GraphArray and x.weak:
         return float if x.dtype.kind == "f" else int
     return _SCALARS.get(type(x))
@@ -63,7 +63,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: An
 
 
 def write(graph: Graph, out: Any, result: object) -> Any:
-    """Put results where the caller asked for them."""
+    """Write results into `out`, if the caller gave it."""
     for target, value in zip(out, result if type(result) is tuple else (result,), strict=True):
         if target is None:
             continue
@@ -106,7 +106,7 @@ def _call(graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[s
 def _beyond_integers(
     graph: Graph, ufunc: np.ufunc, inputs: tuple[Any, ...], loop: list[np.dtype[Any]]
 ) -> GraphArray | None:
-    """The result where a number of Python is not an integer of its dtype; None if all fit.
+    """The result if a Python number is not representable in its integer dtype; None if all are.
 
     Comparisons with it are the same for all integers of the dtype; for other ufuncs NumPy raises.
     """
@@ -122,7 +122,7 @@ def _beyond_integers(
 def _shorter(
     graph: Graph, op: str, arrays: list[GraphArray], shape: Shape, result: np.dtype[Any]
 ) -> GraphArray | None:
-    """x of x * 1, and max(x, 0) as the operator that onnxruntime joins with what is before it; else None."""
+    """x for x * 1, and Relu for max(x, 0), which onnxruntime fuses with the operator before; else None."""
     if op not in ("Mul", "Max", "Add"):
         return None
     for one, x in (arrays, arrays[::-1]):
@@ -141,7 +141,7 @@ def _shorter(
 def _node(
     graph: Graph, ufunc: np.ufunc, op: str, arrays: list[GraphArray], shape: Shape, result: np.dtype[Any]
 ) -> GraphArray:
-    """The operator in a dtype that it has in ONNX."""
+    """The node of an operator, with casts to and from a dtype that it has in ONNX."""
     arrays = list(graph.narrowed(arrays, shape))
     if op in _COMPARISONS:
         if arrays[0].dtype == BOOL and ufunc is not np.equal:
@@ -172,7 +172,7 @@ def _node(
 
 
 def _power(graph: Graph, base: GraphArray, exponent: Any, shape: Shape) -> Any:
-    """Of integers, by squares: onnxruntime computes it in float64, which has not all of them."""
+    """A power of integers by repeated squares: onnxruntime computes it in float64, which rounds."""
     known, dtype = graph.constants.get(exponent.name), base.dtype
     if known is not None and (known < 0).any():
         raise ValueError("Integers to negative integer powers are not allowed.")
@@ -193,7 +193,7 @@ def _power(graph: Graph, base: GraphArray, exponent: Any, shape: Shape) -> Any:
 
 
 def _compared(graph: Graph, op: str, arrays: list[Any], dtype: np.dtype[Any]) -> GraphArray:
-    """Of int64: onnxruntime 1.31 compares the lower halves as signed where the upper ones agree."""
+    """A comparison of int64: onnxruntime 1.31 compares the lower halves as signed if the upper are equal."""
     if op == "Sign":
         (x,) = arrays
         return graph.cast(graph.cast(x > 0, np.int64) - graph.cast(x < 0, np.int64), dtype)

@@ -1,4 +1,4 @@
-"""Ufuncs: a row for each, with its operator in ONNX and its derivatives. `vmap` needs nothing."""
+"""Ufuncs: a row for each, with its operator in ONNX and its derivatives. `vmap` needs no rules for them."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Row:
     """The description of a ufunc.
 
     Args:
-        onnx: its operator in ONNX, or a formula of NumPy's functions, which gets arrays of the dtype that
-            NumPy computes in; None where there is none.
-        derivatives: of one number, from the argument and the result to the derivative, a factor. Of two, from
-            the derivative by the result, the arguments and the result to the derivative by each argument.
-            None where it is zero wherever there is one.
+        onnx: its operator in ONNX, or a formula of NumPy's functions, called with arrays of the dtype that
+            NumPy computes in; None if there is none.
+        derivatives: of one argument, a function (x, y) of argument and result to dy/dx. Of two arguments,
+            functions (g, a, b, y), where g is the derivative by the result, to the derivative by each.
+            None if it is zero everywhere.
     """
 
     __slots__ = ("derivatives", "onnx")
@@ -144,12 +144,12 @@ def _hypot(a: Array, b: Array) -> Array:
 
 
 def _distance(a: Array, b: Array) -> Array:
-    """How much two numbers differ: infinite ones that are equal do not."""
+    """The absolute difference of two numbers; 0 for equal infinite ones."""
     return np.where(a == b, 0.0, -np.abs(a - b))
 
 
 def _asked(op: str) -> Formula:
-    """An operator that tells of floats alone."""
+    """A test, such as IsNaN, whose operator takes floats alone."""
 
     def formula(x: Any) -> Array:
         x = x if x.dtype.kind == "f" else x.astype(np.float32)

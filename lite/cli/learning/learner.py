@@ -23,9 +23,9 @@ from lite.cli.prompts import prompt_of
 from lite.data import LLMCollector, group_advantages
 from lite.models import OnnxWrapper, Tokenizer
 
-_NORM = 1.0  # of the gradient, at most
-_SMALLEST = 1e-6  # deviation of rewards
-# Of what a model's files say of sampling nothing holds: the gradient is that of draws from all tokens.
+_NORM = 1.0  # at which the norm of the gradient is clipped
+_SMALLEST = 1e-6  # the least deviation of rewards that advantages are divided by
+# The sampling options of a model's files are replaced: the gradient is that of draws from all tokens.
 _ALL_TOKENS = {
     "top_k": 0, "top_p": 1.0, "min_p": 0.0, "typical_p": 1.0, "repetition_penalty": 1.0,
     "presence_penalty": 0.0, "frequency_penalty": 0.0, "no_repeat_ngram_size": 0, "num_beams": 1,
@@ -34,17 +34,17 @@ _FULL, _SAID = ("tokens", "full"), ("masks", "all_assistant_mask")
 
 
 class Learner:
-    """A model, and one step after the other of what it learns.
+    """A model and its training steps.
 
-    What is random in a step follows from the seed and the step's number, so a run that goes on from a state
-    is the run that was not interrupted.
+    The randomness of a step depends on the seed and the step's number alone, so a run that continues from a
+    state is equal to one that was not interrupted.
 
     Args:
         path: the model's folder.
         args: arguments of the command.
-        rows: what to learn from.
-        reward: the reward of responses; None unless they are its own.
-        run_state: where to go on; None to begin.
+        rows: the training data.
+        reward: the reward function of sampled responses; None for other methods.
+        run_state: the state to continue from; None to begin.
 
     Attributes:
         decoder, tokenizer: decoder and tokenizer of the model, see `Loaded`.
@@ -109,7 +109,7 @@ class Learner:
     # -- a step --------------------------------------------------------------------------------------
 
     def step(self) -> dict[str, Any]:
-        """Learn from the next rows, and tell what happened, by name."""
+        """Learn from the next rows; returns the record of the step."""
         start = time.perf_counter()
         number = self.run_state.steps
         learn = self._reinforced if self.args.method == "grpo" else self._taught
@@ -183,7 +183,7 @@ class Learner:
     def _update(
         self, params: Any, state: Any, given: Any, shares: NDArray[np.float64]
     ) -> tuple[Any, Any, dict[str, float]]:
-        """One step of the optimiser, by the gradient of parts that weigh as the shares of their rows."""
+        """One step of the optimiser; the gradients of parts are weighted by the shares of their rows."""
 
         def objective(params: Any, part: Any, share: np.float32) -> Any:
             with params.to_module(self.policy):
@@ -207,7 +207,7 @@ class Learner:
         return params, state, {**total, "gradient_norm": float(norm)}
 
     def _parts(self, rows: Any) -> Iterator[slice]:
-        """The parts that a gradient is computed of at a time; a pair is two responses."""
+        """The parts of a batch whose gradients are computed one after the other; a pair is two responses."""
         size = max(1, self.args.batch_size // rows.ndim)
         yield from (slice(first, first + size) for first in range(0, len(rows), size))
 
@@ -216,7 +216,7 @@ class Learner:
         return np.concatenate([np.asarray(self._log_probs(rows[own])) for own in self._parts(rows)])
 
     def _loss(self, given: Any, log_probs: Any) -> tuple[Any, dict[str, Any]]:
-        """The loss of a batch, and what is told of it."""
+        """The loss of a batch, and statistics for the record."""
         return LOSSES[self.args.method](log_probs, given, np.asarray(given["rows"][_SAID]), self.args)
 
     def _log_probs(self, rows: Any) -> Any:
@@ -268,12 +268,12 @@ class Learner:
             self._read = read
 
     def save(self) -> str:
-        """Write what was learnt; the text says where it is."""
+        """Write the trained adapter or weights; returns a text with the path."""
         return self._learnt.save(self.policy, self.run_state.params)
 
 
 def _padded(lessons: Sequence[Lesson]) -> TensorDict:
-    """Rows side by side, padded on the right."""
+    """Rows as one batch, padded on the right."""
     longest = max(len(lesson.ids) for lesson in lessons)
     ids = np.zeros((len(lessons), longest), np.int64)
     real, said = np.zeros(ids.shape, bool), np.zeros(ids.shape, bool)

@@ -19,19 +19,19 @@ from lite.specs.objects import NonTensor
 class PixelRenderTransform(Transform):
     """Renders the environment after each step and reset, and writes the frame.
 
-    Where a batch of environments renders one frame, that is an object of the batch. `from_pixels` of `GymEnv`
+    If a batch of environments renders one frame, it is stored as an object. `from_pixels` of `GymEnv`
     does the same for a single environment.
 
     Args:
-        out_keys: where frames go, one key; `["pixels"]` if None.
-        preproc: what becomes of a frame before it is written.
-        as_non_tensor: write frames as objects, whatever their shape; if None, where a batch renders one.
+        out_keys: a list of one key, for the frames; `["pixels"]` if None.
+        preproc: a function that is applied to each frame.
+        as_non_tensor: write frames as objects; if None, only if a batch renders one frame.
         render_method: the environment's method that renders.
-        pass_tensordict: give it the TensorDict.
-        kwargs: for that method.
+        pass_tensordict: pass the TensorDict to this method.
+        kwargs: other arguments of this method.
 
     Raises:
-        RuntimeError: there is not exactly one key; later, a frame that does not fit the batch.
+        RuntimeError: there is not exactly one key; in a call, a frame does not fit the batch.
         ValueError: the environment has no such method.
 
     Source:
@@ -76,10 +76,10 @@ class PixelRenderTransform(Transform):
         """Turn rendering on or off.
 
         Args:
-            mode: "on", "off" or a bool; the other way than now if None.
+            mode: "on", "off" or a bool; None toggles it.
 
         Raises:
-            ValueError: another mode.
+            ValueError: the mode is unknown.
         """
         if mode is not None and mode not in ("on", "off", True, False):
             raise ValueError(f"mode must be 'on', 'off' or a bool, got {mode!r}.")

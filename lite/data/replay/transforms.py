@@ -1,4 +1,4 @@
-"""The transforms of a replay buffer, one after another: on the way in, last to first, and on the way out."""
+"""The transforms of a replay buffer: applied last to first when data is added, first to last to samples."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from lite.data.replay.columns import is_container
 class Transforms:
     """A list of transforms.
 
-    A transform is called on the way out. On the way in its `inv` is, if it has one; that may withhold what
-    it gets, and give None. One that does so gives the rest when its `flush` is called, and has an attribute
+    A transform is called with samples. Its `inv`, if it has one, is called with data to be added; it may
+    withhold data and return None. Such a transform returns the rest from `flush`, and has an attribute
     `withheld`, a TensorDict or None, which can be set.
     """
 
@@ -24,10 +24,10 @@ class Transforms:
             self.insert(0, transform)
 
     def insert(self, at: int, transform: Any, invert: bool = False) -> None:
-        """Add a transform; with `invert`, a function is called on the way in instead.
+        """Add a transform; with `invert`, a function is called with data to be added instead of samples.
 
         Raises:
-            TypeError: it cannot be called.
+            TypeError: the transform is not callable.
             ValueError: there are fewer transforms than `at`.
         """
         if not callable(transform):
@@ -48,10 +48,10 @@ class Transforms:
         return self._list[index]
 
     def out(self, data: Any) -> Any:
-        """`data` on its way out of the buffer.
+        """Transform a sample.
 
         Raises:
-            TypeError: a transform gives None.
+            TypeError: a transform returns None.
         """
         for transform in self._list:
             data = transform(data)
@@ -60,7 +60,7 @@ class Transforms:
         return data
 
     def inv(self, data: Any) -> Any:
-        """`data` on its way in; None where a transform withholds it."""
+        """Transform data to be added; None if a transform withholds it."""
         return self._inv(data, len(self._list))
 
     def _inv(self, data: Any, before: int) -> Any:
@@ -110,7 +110,7 @@ class Transforms:
                 transform.withheld = None if frames is None else frames.clone()
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of their state dicts, by number, and of what they withhold."""
+        """Copies of the transforms' state dicts, by number, and of the data that they withhold."""
         states = {
             str(i): copy.deepcopy(transform.state_dict())
             for i, transform in enumerate(self._list)
@@ -135,7 +135,7 @@ class Transforms:
 
 
 class _Inverse:
-    """A function on the way in."""
+    """A function that is called with data to be added."""
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.inv = function

@@ -39,19 +39,19 @@ class MultiStepTransform(Module):
 
     `inv` takes the next frames of a stream and returns the ones that are ready, each once and in order. The
     last `n_steps` frames are withheld until the frames after them come, so that no window ends at the end of
-    a chunk. Calling the module, which samples of the buffer do, changes nothing.
+    a chunk. A call of the module, as for samples of the buffer, returns its input.
 
     The returned frames are copies. A reset of the environment between two chunks must be marked as done.
     `flush` returns the withheld frames at the end of a stream, `reset` discards them.
 
     Args:
-        n_steps: rewards per sum, at least 1. No frame is lost or returned twice if it is changed.
+        n_steps: rewards per sum, at least 1. It can be changed: no frame is then lost or returned twice.
         gamma: discount per step, in (0, 1].
         reward_keys: the rewards; they and the following two are relative to `"next"`. None: `["reward"]`.
         done_key: the entry that marks the end of an episode. None: `"done"`.
         done_keys: entries that are not shifted. None: `["done", "truncated", "terminated"]`.
         mask_key: a boolean entry at the root that is False at padding. None: `"mask"`.
-        shift_done: shift `done_keys` too. All arguments are attributes, which may be changed at any time.
+        shift_done: shift `done_keys`, too. Like all arguments, it is an attribute that can be changed.
 
     Raises:
         ValueError: gamma is out of range; n_steps is not an integer, or out of range.
@@ -127,27 +127,27 @@ class MultiStepTransform(Module):
         self._withheld = frames
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """`tensordict` as it is: samples of a buffer were transformed on their way in."""
+        """Returns its input: samples of a buffer were transformed when they were added."""
         return tensordict
 
     def inv(self, tensordict: TensorDictBase) -> TensorDictBase | None:
         """Add the next frames, and return those that are ready.
 
         Args:
-            tensordict: the last batch dimension is time, the others and the keys are those of the frames
-                before; without batch dimensions, one frame. It stays as it is. Entries are as for
+            tensordict: frames; the last batch dimension is time, the others and the keys are those of frames
+                before; without batch dimensions, one frame. It is not modified. Entries are as for
                 `MultiStep`.
 
         Returns:
-            All frames that were withheld or are new, but for the last `n_steps`, as `MultiStep` gives them,
-            in new memory. None where there are no more than `n_steps`.
+            All withheld and new frames except the last `n_steps`, transformed as by `MultiStep`,
+            in new memory. None if there are at most `n_steps`.
 
         Raises:
             KeyError: done or a reward is missing, or the keys are not those of the frames before.
             RuntimeError: shapes do not fit, or not those of the frames before.
             TypeError: done or the mask is not boolean, a reward not an array, or the input not a TensorDict.
 
-        After an error the withheld frames are what they were.
+        After an error the withheld frames are unchanged.
         """
         if isinstance(tensordict, TensorDictBase) and not tensordict.ndim:
             tensordict = tensordict.unsqueeze(0)
@@ -162,13 +162,13 @@ class MultiStepTransform(Module):
         return out
 
     def flush(self) -> TensorDictBase | None:
-        """Give the withheld frames, whose windows end with the last one, and withhold none.
+        """Return the withheld frames, whose windows end with the last one, and withhold none.
 
         Returns:
-            The frames, as `MultiStep` gives them; None where none are withheld.
+            The frames, transformed as by `MultiStep`; None if none are withheld.
 
         Raises:
-            KeyError, RuntimeError, TypeError: as for `inv`; the frames are withheld still.
+            KeyError, RuntimeError, TypeError: as for `inv`; the frames stay withheld.
         """
         held = self._withheld
         out = None if held is None or not held.shape[-1] else n_step(held, _NAME, self)

@@ -29,14 +29,14 @@ def split_trajectories(
     from the one before it. Without ids, each step after a done one does, and ids are counted from 0.
 
     Args:
-        rollout_tensordict: steps, with at least one batch dimension. It stays as it is.
-        prefix: where `"traj_ids"` and `"mask"` are. None: `"collector"` if there is such an entry, otherwise
+        rollout_tensordict: steps, with at least one batch dimension. It is not modified.
+        prefix: key of the node of `"traj_ids"` and `"mask"`. None: `"collector"` if that exists, otherwise
             `()`, the root.
-        trajectory_key: where the ids are, integers of the shape of the batch, or that and a last dimension
+        trajectory_key: key of the ids, integers of the shape of the batch, or that and a last dimension
             of 1; the mask is then beside them. Replaces `prefix`.
-        done_key: relative to `"next"`; read where there are no ids. Boolean or integers, shaped as they
+        done_key: key in `"next"`, read if there are no ids. Booleans or integers, shaped as the ids
             are. None: `"done"`.
-        as_nested: give the trajectories as they are, as a lazy stack, instead of padded ones and a mask.
+        as_nested: return unpadded trajectories, as a lazy stack, instead of padded ones and a mask.
 
     Returns:
         A TensorDict of batch size (trajectories, steps of the longest) in new memory, in the order of the
@@ -44,9 +44,9 @@ def split_trajectories(
         lazy stack of views, or of copies where rows are not contiguous.
 
     Raises:
-        KeyError: neither ids nor done are there.
-        TypeError: ids that are not integers, a done of other types, an input that is not a TensorDict.
-        RuntimeError: ids or done of another shape; `as_nested` where there is no step.
+        KeyError: ids and done are both missing.
+        TypeError: ids are not integers, done has another dtype, or the input is not a TensorDict.
+        RuntimeError: ids or done have another shape; `as_nested` without any step.
         ValueError: there is no batch dimension.
 
     Source:

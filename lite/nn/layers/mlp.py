@@ -28,19 +28,19 @@ class MLP(Sequential):
     """A multi-layer perceptron; several inputs are concatenated along the last dimension first.
 
     Args:
-        in_features: size of the last dimension of the input; None for a first layer that finds it out at its
+        in_features: size of the last dimension of the input; None for a first layer that infers it in its
             first call, such as `LazyLinear`.
         out_features: size of the last dimension of the output, or the sizes of several.
         depth: number of hidden layers; by default as many as `num_cells` lists, else none.
         num_cells: sizes of the hidden layers, or one for all of them (32 by default).
-        activation_class: what makes the activations.
+        activation_class: a callable that makes the activations, such as a class.
         activation_kwargs: its keyword arguments, or a list of them, one per activation.
-        norm_class: what makes the normalisations before the activations, if any.
+        norm_class: a callable that makes normalisations before the activations; None for none.
         norm_kwargs: its keyword arguments, or a list of them.
-        dropout: probability of the Dropout before each activation; None for none.
+        dropout: probability of a Dropout before each activation; None without Dropouts.
         bias_last_layer: whether the last layer has a bias.
         single_bias_last_layer: whether that bias is a single number.
-        layer_class: what makes the layers.
+        layer_class: a callable that makes the layers, such as `Linear`.
         layer_kwargs: its further keyword arguments, or a list of them.
         activate_last_layer: whether the last layer is followed by an activation, too.
         device: "cpu", or "meta" for parameters without data.
@@ -53,7 +53,7 @@ class MLP(Sequential):
         ValueError: out_features is missing.
         KeyError: in_features is missing, and `layer_class` has no lazy form.
         RuntimeError: depth and num_cells contradict each other.
-        TypeError: activation_class makes none, as a layer or a function of arrays; sizes are not integers.
+        TypeError: activation_class is itself an activation, not a class of them; sizes are not integers.
 
     Source:
         TorchRL's MLP, with the same names in its state dict.
@@ -130,7 +130,7 @@ class MLP(Sequential):
         self._out_shape = shape
 
     def _make(self, modules: Iterable[Module]) -> Any:
-        return Sequential(*modules)  # a slice is not a MLP: the constructor takes sizes
+        return Sequential(*modules)  # a slice is not an MLP: the constructor takes sizes
 
     def forward(self, *inputs: Any) -> Array:
         """Map inputs (*B, n_i), whose sizes add up to in_features, to (*B, *out_features)."""
@@ -178,7 +178,7 @@ def _hidden(depth: int | None, num_cells: Sequence[int] | int | None) -> list[in
 
 
 def made_activation(activation_class: Any, options: dict[str, Any]) -> Any:
-    """What `activation_class` makes, or a TypeError if it is an activation itself, or a name of one."""
+    """The activation that a class makes; TypeError if the class is an activation itself, or a name."""
     if not callable(activation_class) or isinstance(activation_class, Module | np.ufunc):
         raise TypeError(
             "activation_class must be a class such as nn.ReLU, or a function that makes a layer, "

@@ -15,27 +15,27 @@ from lite.nn.tensordict_modules.module import listed
 
 
 class MultiStepActorWrapper(TensorDictModuleBase):
-    """Take the actions of an actor that plans many at once, one at each step.
+    """Takes one action at each step from an actor that plans several at once.
 
     The actor is called where an episode begins, and where its plan is used up. The plan goes from step to
     step in the TensorDict, as "action_orig", beside "counter", int32: how many of its actions were taken.
 
     Args:
         actor: a TensorDictModule, whose actions have a dimension of time behind the batch.
-        n_steps: how many actions a plan has. If it is None, the actor is called where episodes begin alone,
+        n_steps: the number of actions of a plan. If None, the actor is called only where episodes begin,
             and its plan starts again after the last action.
-        action_keys: keys of the actions; outputs of the actor whose name is "action", or those of the plans
+        action_keys: keys of the actions; by default the actor's outputs named "action", or keys of the plans
             without "_chunk".
         chunk_keys: keys of the plans, if these are not those of the actions; outputs of the actor that end in
             "_chunk", or ("vla_action", "chunk"). They stay where they are then: there is no "action_orig".
         init_key: key of the flags that say where an episode begins, (*batch, 1); "is_init" by default.
         keep_dim: keep the dimension of time, of size 1.
-        replan_interval: call the actor after so many steps, before its plan is used up.
+        replan_interval: call the actor after this number of steps, before its plan is used up.
 
     Raises:
         ValueError: `replan_interval` is not from 1 to `n_steps`, `init_key` is a list, no output is a plan by
             its name, or there are not as many `action_keys` as `chunk_keys`.
-        KeyError: in a call, there are no flags.
+        KeyError: in a call, the flags are missing.
         RuntimeError: in a call, a plan has another length than `n_steps` or is shorter than
             `replan_interval`, or there is none yet where no episode begins.
         NotImplementedError: in a graph; `actor` can be exported.
@@ -111,7 +111,7 @@ class MultiStepActorWrapper(TensorDictModuleBase):
         return tensordict
 
     def _plan(self, tensordict: Any) -> Array:
-        """Call the actor where a plan is wanted; how many actions were taken before."""
+        """Call the actor where a new plan is needed; returns the number of actions taken from each plan."""
         starts = self._entry(tensordict, self.init_key)
         if is_symbolic(starts):
             raise NotImplementedError(
