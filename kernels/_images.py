@@ -1,4 +1,4 @@
-"""Images in compiled code, for `lite.nn` and `lite.envs`, which import this file where there is such code."""
+"""Images in compiled code, for `lite.nn` and `lite.envs`, which import this file if kernels are compiled."""
 
 from math import prod
 from typing import Any
@@ -10,11 +10,11 @@ from lite.kernels._arrays import contiguous
 from lite.kernels._threads import for_rows
 from lite.kernels.cpu import images
 
-_CHUNK = 1 << 20  # numbers: with fewer, starting a thread costs more than it saves
+_CHUNK = 1 << 20  # numbers of a thread: with fewer, starting it costs more than it saves
 
 
 def affine(x: NDArray[Any], loc: float, scale: float, divide: bool) -> NDArray[np.float32]:
-    """(x - loc) / scale where `divide`, else x * scale + loc; of bytes or float32, in the layout of x."""
+    """(x - loc) / scale if `divide`, else x * scale + loc; of uint8 or float32, in the layout of x."""
     order, source = _in_memory(x)
     out = np.empty(source.shape, np.float32)
     flat, target, numbers = source.reshape(-1), out.reshape(-1), (np.float32(loc), np.float32(scale))
@@ -27,7 +27,7 @@ def affine(x: NDArray[Any], loc: float, scale: float, divide: bool) -> NDArray[n
 
 
 def grey(x: NDArray[Any], parts: tuple[float, float, float]) -> NDArray[Any]:
-    """Sums of colours by their parts, of shape (..., W, H) from (..., 3, W, H), cut to the dtype of x."""
+    """Sums of colours weighted by `parts`, (..., W, H) from (..., 3, W, H), truncated to the dtype of x."""
     order, source = _in_memory(x)
     colours = x.ndim - 3
     place = order.index(colours)
@@ -38,9 +38,9 @@ def grey(x: NDArray[Any], parts: tuple[float, float, float]) -> NDArray[Any]:
 
 
 def resize(x: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[Any]:
-    """Images of shape (..., W, H) in another size, by weights of shape (new, old) of their rows and columns.
+    """Images (..., W, H) in another size, by matrices of weights (new, old) for their rows and columns.
 
-    Bytes are rounded.
+    Results in uint8 are rounded.
     """
     (at_row, of_rows), (at_column, of_columns) = _taps(rows), _taps(columns)
     height, width = x.shape[-2:]
@@ -60,7 +60,7 @@ def resize(x: NDArray[Any], rows: NDArray[Any], columns: NDArray[Any]) -> NDArra
 
 
 def _taps(weights: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Where the weights of each row that are not 0 begin, and from there on as many as any row has."""
+    """The first nonzero weight of each row, and the weights from there on, as many as the longest row has."""
     some = weights != 0
     have = some.shape[1]
     first = some.argmax(1)

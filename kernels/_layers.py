@@ -1,4 +1,4 @@
-"""Layers of networks in compiled code, for `lite.nn`, which imports this file where there is such code."""
+"""Layers of networks in compiled code, for `lite.nn`, which imports this file if kernels are compiled."""
 
 from collections.abc import Callable
 from itertools import chain
@@ -16,11 +16,11 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 _SERIAL = 500_000  # values: below, starting a thread costs more than it saves
-_CHUNK = 1 << 17
+_CHUNK = 1 << 17  # values handed to a thread at a time
 
 
 def pointwise(name: str, x: Floats) -> Floats:
-    """A function of float32 numbers: "gelu", "gelu_by_tanh" or "silu"."""
+    """An activation function of x, by name: "gelu", "gelu_by_tanh" or "silu"."""
     kernel = getattr(layers, name)
     out = np.empty(x.shape, np.float32)
     source, target = contiguous(x, np.float32).reshape(-1), out.reshape(-1)
@@ -29,9 +29,9 @@ def pointwise(name: str, x: Floats) -> Floats:
 
 
 def softmax(x: Floats, empty: float = np.nan, out: Floats | None = None) -> Floats:
-    """exp(x) / sum(exp(x)) of float32 numbers over the last dimension; of -inf alone, 0 / `empty`.
+    """exp(x) / sum(exp(x)) over the last dimension. A row of -inf alone becomes 0 / `empty`: NaN by default.
 
-    `out` is None, or x itself, contiguous, to be written over.
+    `out` is None, or x itself, contiguous, to be overwritten.
     """
 
     def run(rows: Floats, target: Floats) -> None:
@@ -41,17 +41,17 @@ def softmax(x: Floats, empty: float = np.nan, out: Floats | None = None) -> Floa
 
 
 def log_softmax(x: Floats) -> Floats:
-    """x - log(sum(exp(x))) of float32 numbers over the last dimension."""
+    """x - log(sum(exp(x))) over the last dimension."""
     return _of_rows(layers.log_softmax, x)
 
 
 def softmax_gradients(out: Floats, g: Floats) -> Floats:
-    """The derivative by the input of `softmax`, from its result and the derivative by that."""
+    """The derivative by the input of `softmax`, from its result `out` and `g`, the derivative by it."""
     return _of_rows(layers.softmax_gradients, out, g)
 
 
 def _of_rows(kernel: Callable[..., None], *arrays: Floats, out: Floats | None = None) -> Floats:
-    """The result of a kernel that takes rows of arrays of one shape, and writes rows of another."""
+    """Run a kernel over the rows of arrays of one shape; it writes the rows of `out`, of the same shape."""
     shape = arrays[0].shape
     out = np.empty(shape, np.float32) if out is None else out
     flat = [contiguous(a, np.float32).reshape(-1, shape[-1]) for a in (*arrays, out)]
@@ -64,7 +64,7 @@ def _of_rows(kernel: Callable[..., None], *arrays: Floats, out: Floats | None = 
 
 
 def layer_norm(x: Floats, weight: Floats | None, bias: Floats | None, size: int, eps: float) -> Floats:
-    """Layer normalisation of float32 numbers over rows of `size`, which weight and bias have, too."""
+    """Layer normalisation over rows of `size` numbers; weight and bias have `size` numbers, too."""
     source, scale = _normalized(x, weight, size)
     shift = contiguous(np.zeros(size, np.float32) if bias is None else bias, np.float32).reshape(-1)
     out = np.empty(x.shape, np.float32)
@@ -78,7 +78,7 @@ def layer_norm(x: Floats, weight: Floats | None, bias: Floats | None, size: int,
 
 
 def rms_norm(x: Floats, weight: Floats | None, size: int, eps: float) -> Floats:
-    """Root-mean-square normalisation of float32 numbers over rows of `size`, which the weight has, too."""
+    """Root-mean-square normalisation over rows of `size` numbers; the weight has `size` numbers, too."""
     source, scale = _normalized(x, weight, size)
     out = np.empty(x.shape, np.float32)
     target = out.reshape(-1, size)
@@ -93,7 +93,7 @@ def rms_norm(x: Floats, weight: Floats | None, size: int, eps: float) -> Floats:
 def rms_norm_gradients(
     x: Floats, weight: Floats | None, size: int, eps: float, g: Floats, learns: bool
 ) -> tuple[Floats, Floats | None]:
-    """The derivatives of `rms_norm` by x, and by the weight if it `learns`."""
+    """The derivative of `rms_norm` by x, and by the weight if it `learns`, else None."""
     source, scale = _normalized(x, weight, size)
     given, out = contiguous(g, np.float32).reshape(-1, size), np.empty(x.shape, np.float32)
     target, chunk = out.reshape(-1, size), max(1, _chunk(x.size) // size)
@@ -110,13 +110,13 @@ def rms_norm_gradients(
 
 
 def _normalized(x: Floats, weight: Floats | None, size: int) -> tuple[Floats, Floats]:
-    """Rows of `size`, and the weight, of ones if it is None."""
+    """x in rows of `size`, and the weight, which is ones if None."""
     scale = np.ones(size, np.float32) if weight is None else weight
     return contiguous(x, np.float32).reshape(-1, size), contiguous(scale, np.float32).reshape(-1)
 
 
 def swiglu(x: Floats, y: Floats) -> Floats:
-    """silu(x) * y of float32 numbers; x and y may be halves of the rows of one array."""
+    """silu(x) * y; x and y may be the two halves of the rows of one array."""
     width = x.shape[-1]
     out = np.empty(x.shape, np.float32)
     (left, row_x), (right, row_y), target = _in_rows(x), _in_rows(y), out.reshape(-1, width)
@@ -146,7 +146,7 @@ def swiglu_gradients(x: Floats, y: Floats, g: Floats) -> tuple[Floats, Floats]:
 
 
 def _in_rows(x: Floats) -> tuple[Floats, int]:
-    """The memory from the first number of x to its last, and how far apart rows are; a copy if need be."""
+    """The flat memory from the first number of x to its last, and the distance of rows; a copy if needed."""
     rows = x.reshape(-1, x.shape[-1])
     apart, together = rows.strides
     if together != rows.itemsize or apart < 0 or apart % rows.itemsize or x.dtype != np.float32:
@@ -157,7 +157,7 @@ def _in_rows(x: Floats) -> tuple[Floats, int]:
 
 
 def rotate(x: Floats, cos: Floats, sin: Floats, heads: int, width: int, back: bool) -> None:
-    """Turn the first `heads` of each row of x in place, by the angles of that row; `back` undoes it."""
+    """Rotate the first `heads` of each row of x in place by the row's angles (RoPE); `back` undoes it."""
     cos, sin = contiguous(cos, np.float32), contiguous(sin, np.float32)
 
     def rows(start: int, stop: int) -> None:
@@ -177,8 +177,8 @@ class Rows(NamedTuple):
 
     Attributes:
         flat: all rows, contiguous.
-        at: where the first head begins in a row.
-        row: numbers from one row to the next.
+        at: position of the first head in a row.
+        row: distance of rows, in numbers.
     """
 
     flat: Floats
@@ -189,19 +189,19 @@ class Rows(NamedTuple):
 def attention(
     q: Rows, k: Rows, v: Rows, first: Ints, last: Ints, scale: float, sizes: tuple[int, int, int, int, int]
 ) -> tuple[Floats, Floats]:
-    """Means of values by the softmax of scores; see `cpu.attention`.
+    """Scaled dot-product attention over a range of keys for each query; see `cpu.attention`.
 
     Args:
         q: (sequences * queries) rows.
         k: (sequences * keys) rows.
-        v: as many.
-        first: (sequences, queries): the first key that each sees.
-        last: (sequences, queries): the one after the last.
+        v: (sequences * keys) rows.
+        first: (sequences, queries): the first key that each query attends to.
+        last: (sequences, queries): the key after the last one.
         scale: a factor of scores.
-        sizes: queries and keys of a sequence, heads of queries and of keys, their width.
+        sizes: (queries of a sequence, keys of a sequence, heads of queries, heads of keys, width of a head).
 
     Returns:
-        (sequences, queries, heads * width), and what `attention_gradients` needs.
+        The result, (sequences, queries, heads * width), and log-sums for `attention_gradients`.
     """
     times, length, heads, groups, width = sizes
     count = first.size // max(times, 1)
@@ -239,10 +239,10 @@ def attention_gradients(
     g: Floats,
     targets: tuple[Floats, Floats, Floats],
 ) -> None:
-    """Derivatives by queries, keys and values, into `targets`: arrays as `q.flat`, `k.flat` and `v.flat` are.
+    """Write derivatives by queries, keys and values to `targets`, arrays like `q.flat`, `k.flat`, `v.flat`.
 
-    Those by queries are written, those by keys and values added; `g` is the derivative by `out`. All else is
-    as in `attention`, which gave `out` and `logs`.
+    Derivatives by keys and values are added to them. `g` is the derivative by `out`. The other arguments are
+    those of `attention`, whose results are `out` and `logs`.
     """
     times, length, _, groups, width = sizes
     given = _given((q, k, v), (first, last), scale, sizes)

@@ -21,7 +21,7 @@ _pool: "ThreadPoolExecutor | None" = None
 
 
 def threads_asked() -> int | None:
-    """What the environment variable LITE_NUM_THREADS says; None where it is not set.
+    """The number in the environment variable LITE_NUM_THREADS; None if it is not set.
 
     Raises:
         ValueError: it is not a number of threads.
@@ -62,7 +62,7 @@ def _default_threads() -> int:
     return min(count, cpu_quota() or count)
 
 
-_threads = 0  # not asked for yet: what the environment says is checked where errors are reported
+_threads = 0  # 0 until the first use, which reads and checks the environment
 
 
 def get_num_threads() -> int:
@@ -117,7 +117,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def submit(pool: "ThreadPoolExecutor", work: "Callable[..., Out]", *args: object) -> "Future[Out]":
-    """`pool.submit`, but at once and here where pools take no more: when only other threads live on."""
+    """`pool.submit`; at interpreter shutdown, when pools refuse work, `work` runs here and now."""
     try:
         return pool.submit(work, *args)
     except RuntimeError as error:

@@ -72,7 +72,7 @@ def update_sum_tree(tree: Tree, index: ArrayLike, values: ArrayLike) -> None:
     for one leaf the last counts.
 
     Args:
-        tree: what `sum_tree` made.
+        tree: a result of `sum_tree`.
         index: integers of any shape, from 0 on.
         values: finite numbers of at least 0, one for all or of the shape of `index`.
 
@@ -100,7 +100,7 @@ def search_sum_tree(tree: Tree, mass: ArrayLike) -> NDArray[np.int64]:
     last leaf that is not 0.
 
     Args:
-        tree: what `sum_tree` made.
+        tree: a result of `sum_tree`.
         mass: numbers of at least 0, of any shape.
 
     Returns:

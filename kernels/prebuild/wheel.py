@@ -63,7 +63,7 @@ def pack(libraries: Path, targets: Sequence[Target], folder: Path) -> Path:
     """Write the wheel of the libraries and the manifest in a folder; returns its path.
 
     Args:
-        libraries: what `library.build_all` wrote.
+        libraries: the folder that `library.build_all` wrote.
         targets: for which.
         folder: for the wheel; made if it is missing.
 
@@ -95,7 +95,7 @@ def insert(libraries: Path, targets: Sequence[Target], pure: Path, folder: Path)
     The embedded model is in a wheel of its own beside it, which the extras for language models require.
 
     Args:
-        libraries: what `library.build_all` wrote.
+        libraries: the folder that `library.build_all` wrote.
         targets: for which.
         pure: the wheel `tensordict_lite-VERSION-py3-none-any.whl`.
         folder: for the wheels; made if it is missing.

@@ -275,7 +275,7 @@ def collate(
         pad_keys: entries of TensorDicts that are padded along their first dimension, with their values; the
             samples have no batch dimensions.
         nested_keys: not available.
-        mask_key: where the masks of these entries go, as those of `pad_sequence`.
+        mask_key: key of the masks of these entries, as those of `pad_sequence`.
 
     Raises:
         KeyError: a sample lacks a key of `pad_keys`.

@@ -31,7 +31,7 @@ def jacrev(
     Args:
         func: a function of arrays, TensorDicts, tensorclasses, and nested lists, tuples and dicts of them. It
             gives such, and is called once.
-        argnums: which positional arguments to differentiate by. The others, and keyword arguments, are
+        argnums: positions of the arguments to differentiate by. The others, and keyword arguments, are
             passed on as they are.
         has_aux: whether `func` gives a pair: what is differentiated, and anything else.
         chunk_size: go back from so many numbers of a result at a time, to save memory.

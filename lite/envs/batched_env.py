@@ -23,7 +23,7 @@ class BatchedEnvBase(EnvBase):
     """Environments that step together, along a first batch dimension; a lazy stack where their specs differ.
 
     Args:
-        num_workers: how many environments.
+        num_workers: number of environments.
         create_env_fn: makes one; or a function for each.
         create_env_kwargs: for these functions: a dict, or one for each.
         device: None or "cpu".

@@ -25,7 +25,7 @@ class ParallelEnv(BatchedEnvBase):
     process, whichever way that ends.
 
     Args:
-        num_workers: how many environments.
+        num_workers: number of environments.
         create_env_fn: makes one, in its process; or a function for each. They must be picklable; with
             cloudpickle lambdas are, too, and what a notebook defines.
         serial_for_single: make a `SerialEnv`, in this process, of one environment.

@@ -90,7 +90,7 @@ class Categorical(_ClassSpec):
     """Arrays of the classes 0 to n - 1.
 
     Args:
-        n: how many classes there are.
+        n: number of classes.
         shape: as for `Unbounded`.
         device: None or "cpu".
         dtype: as for `Unbounded`.
@@ -197,7 +197,7 @@ class OneHot(_ClassSpec):
     """Vectors with a one at the place of a class, and zeros elsewhere.
 
     Args:
-        n: how many classes there are.
+        n: number of classes.
         shape: its last size is `n`; (n,) if None.
         device: None or "cpu".
         dtype: bool, an integer or a float.

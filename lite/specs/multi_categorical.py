@@ -18,7 +18,7 @@ class MultiCategorical(ArraySpec):
     """Arrays of classes, each of a number of its own.
 
     Args:
-        nvec: how many classes there are: a number each.
+        nvec: numbers of classes, one each.
         shape: ends with the shape of `nvec`, which it is if None.
         device: None or "cpu".
         dtype: bool, an integer or a float.

@@ -38,7 +38,7 @@ class PlacedGraph:
         vocab_size: width of the logits.
         context_length: the largest number of positions of a row, None if unknown.
         device: `"cpu"` or `"cuda"`, where the cache lives.
-        index: which GPU.
+        index: number of the GPU.
         prompts: the graph that reads rows without a past, where that is one of its own.
         adapter: values of optional inputs.
         output_rows: the output matrix, if the graph gives the hidden states that are multiplied with it.

@@ -30,7 +30,7 @@ class DeviceBuffer:
     Args:
         size: in bytes.
         device: `"cpu"` or `"cuda"`.
-        index: which GPU.
+        index: number of the GPU.
         purpose: what the bytes are for, for errors.
         stream: stream of a GPU, where copies are queued; by default the session's stream counts as unknown.
 

@@ -34,7 +34,7 @@ class OutputRows:
         by_token: a token's vector is a row of the file's matrix; otherwise it is a column.
 
     Attributes:
-        count: how many tokens.
+        count: number of tokens.
         width: length of the vectors.
     """
 

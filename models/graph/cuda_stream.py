@@ -28,7 +28,7 @@ class CudaStream:
     device.
 
     Args:
-        index: which GPU.
+        index: number of the GPU.
         handle: a stream of the CUDA runtime.
 
     Attributes:

@@ -62,7 +62,7 @@ class Recorded:
             bias: (V,) or None.
             targets: (rows, tokens).
             mask: what is wanted, (rows, tokens); 0 elsewhere.
-            temperature: what logits are divided by.
+            temperature: the logits are divided by it.
         """
         vocabulary = weight.shape[0]
         weight = weight if hasattr(weight, "dtype") else weight.rows(0, vocabulary)

@@ -27,7 +27,7 @@ class RetrieveLogProb(TensorDictModuleBase):
 
     Args:
         model: a wrapper with ``generate=False``.
-        log_probs_full_key: where the log-probs go; by default the model's ``(log_probs_key, "full")``.
+        log_probs_full_key: key of the log-probs; by default the model's ``(log_probs_key, "full")``.
         assistant_only: 0 for what assistants did not say; the model reads histories then, or tokens, of which
             the batch has ("masks", "all_assistant_mask").
         tokenizer_kwargs, detach, tokenizer: kept for compatibility; have no effect.
@@ -132,7 +132,7 @@ class KLComputation(TensorDictModuleBase):
     Args:
         gen_log_probs_full_key: the log-probs under the model that generates, (*batch, L) or ragged rows.
         ref_log_probs_full_key: those under the reference model, of the same lengths.
-        kl_key: where the penalty goes.
+        kl_key: key of the penalty.
         add_to_reward: write the reward, too, if there is one.
         coeff: the factor of the penalty in the reward.
         padding_side: kept for compatibility; rows stay where they are.
@@ -223,7 +223,7 @@ class RetrieveKL(TensorDictSequential):
         history_key, tokenizer_kwargs, detach, tokenizer, padding_side: kept for compatibility; have no
             effect.
         device: None, or the models' own.
-        gen_log_probs_full_key, ref_log_probs_full_key: where the log-probs go.
+        gen_log_probs_full_key, ref_log_probs_full_key: keys of the log-probs.
         kl_key, add_to_reward, coeff: see `KLComputation`.
 
     Raises:

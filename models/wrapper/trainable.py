@@ -147,7 +147,7 @@ class TrainablePolicy(DistributionMethods):
 
         Args:
             laid_out: the result of `lay_out`.
-            temperature: which divides the logits.
+            temperature: the logits are divided by it.
 
         Returns:
             Float32 (rows, width), 0 where "mask" is False.

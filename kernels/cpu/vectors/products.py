@@ -1,4 +1,4 @@
-"""Products of small matrices in compiled code: a tile of the result stays in registers till it is summed."""
+"""Products of small matrices in compiled code, by tiles of the result whose sums stay in registers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lite.kernels.backends.jit import jit
 ROWS = 8  # of a tile
 _WIDE, _NARROW = 32, 16  # columns of a tile
 
-# Nothing calls them where nothing is compiled: kernels have bodies of NumPy's functions there.
+# Without compilation nothing calls these: kernels then have bodies of NumPy's functions.
 tile: Any = None
 shifted: Any = None
 parted: Any = None
@@ -35,7 +35,7 @@ def product(
         rows: number of rows of a and c.
         columns: number of columns of b and c.
         depth: columns of a, rows of b.
-        add: whether c keeps what it has.
+        add: whether the product is added to c.
     """
     j = 0
     while j < columns:

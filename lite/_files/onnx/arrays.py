@@ -86,7 +86,7 @@ def read_array(model: Buffer, span: Span, folder: Path | None = None) -> NDArray
 
     Args:
         model: the model's bytes.
-        span: where the tensor is.
+        span: position of the tensor.
         folder: folder of the model's file, where its external data is.
 
     Raises:

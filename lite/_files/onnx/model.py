@@ -52,7 +52,7 @@ class Weight:
 
     Attributes:
         model: the model's bytes.
-        span: where the tensor is.
+        span: position of the tensor.
         folder: the folder of the model's file, where external data is.
     """
 
@@ -75,7 +75,7 @@ class Operation:
         name: the node's name, for messages.
         inputs, outputs: names of values; empty for one that is left out.
         attributes: numbers, texts, arrays, `OperationGraph`s, lists of them, and `Reference`s.
-        span: where the node is in the file.
+        span: position of the node in the file.
     """
 
     op: str

@@ -28,7 +28,7 @@ def value_and_grad(
         fn: a function that gives the loss, an array without dimensions. Its arguments are arrays,
             TensorDicts, TensorDictParams, tensorclasses, and nested lists, tuples, named tuples and dicts
             of them. Python's floats are arrays of the default dtype, float32: `np.float64(x)` keeps digits.
-        argnums, has_aux: which positional arguments to differentiate by; `fn` gives (loss, anything else).
+        argnums, has_aux: positions of the arguments to differentiate by; `fn` gives (loss, anything else).
 
     Returns:
         A function with the arguments of `fn` that gives `(value, gradient)`, or `((value, aux), gradient)`.
@@ -136,7 +136,7 @@ def grad(
 
     Args:
         fn: a function that gives the loss, as for `value_and_grad`, which says the rest.
-        argnums: which positional arguments to differentiate by.
+        argnums: positions of the arguments to differentiate by.
         has_aux: whether `fn` gives a pair: the loss, and anything else; then so does the result:
             `(gradient, aux)`.
 

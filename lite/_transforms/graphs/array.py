@@ -22,7 +22,7 @@ class GraphArray(NumberlessArray):
     to see makes them stale, which to use is an error.
 
     Args:
-        graph: where the nodes go.
+        graph: the graph that gets the nodes.
         name: name of the value.
         shape: sizes; a `Size` for a dynamic dimension.
         dtype: dtype of the elements.

@@ -22,7 +22,7 @@ _CHANNELS = 16  # of an input whose pixels are copied to patches: fewer make cop
 
 
 class Geometry(NamedTuple):
-    """How a window moves.
+    """The geometry of a window: its steps and the padding.
 
     Attributes:
         strides: steps of the window.

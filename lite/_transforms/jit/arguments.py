@@ -22,7 +22,7 @@ class Argument:
 
     Args:
         value: the argument.
-        name: what it is called in errors.
+        name: its name in errors.
         donated: whether the caller gives it up.
         static: whether it is part of the graph as it is.
         axes: names of the axes of its arrays whose size may change; None for those of batches.

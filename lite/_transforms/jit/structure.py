@@ -134,7 +134,7 @@ class Flattener:
 
         Args:
             value: any value.
-            name: what it is called in errors.
+            name: its name in errors.
             kind_of_array: the kind of an array in place of the value.
 
         Raises:

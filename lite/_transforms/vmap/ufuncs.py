@@ -1,4 +1,4 @@
-"""Ufuncs, generalised ones and the methods of ufuncs."""
+"""`vmap` of ufuncs, of generalised ufuncs and of the methods of ufuncs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
 
 
 def elementwise(function: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
-    """A function that broadcasts its inputs, on what mapped arrays hold.
+    """Call a function that broadcasts its inputs with the values of mapped arrays.
 
     A `where` among the keyword arguments broadcasts, too.
     """
@@ -73,7 +73,7 @@ def elementwise(function: Function, inputs: tuple[Any, ...], kwargs: dict[str, A
 
 
 def _onto(ufunc: np.ufunc, target: BatchedArray, other: Any) -> Any:
-    """`target += other` and the like, where nothing has to be asked; else None."""
+    """`target += other` and similar, in the common cases that need no checks; else None."""
     if type(target) is not BatchedArray or ufunc.signature is not None:
         return None
     value = target.value
@@ -89,7 +89,7 @@ def _onto(ufunc: np.ufunc, target: BatchedArray, other: Any) -> Any:
 
 
 def _in_place(ufunc: np.ufunc, inputs: tuple[Any, ...], out: Any, kwargs: dict[str, Any]) -> Any:
-    """Compute into the memory behind `out` where all of it is mapped as the inputs are."""
+    """Compute into the memory of `out`, whose arrays must be mapped as the inputs are."""
     where = kwargs.get("where", True)
     level = level_of(batched_in((inputs, out, where), []))
     for target in out:
@@ -120,7 +120,7 @@ def _write(out: Any, result: Any) -> Any:
 
 
 def _outputs(out: Any, results: Iterable[Any]) -> Any:
-    """What a ufunc returns: its `out`, and results where that has None."""
+    """The return value of a ufunc: the arrays of `out`, with new results in place of None."""
     given = tuple([new if target is None else target for target, new in zip(out, results, strict=True)])
     return given[0] if len(given) == 1 else given
 

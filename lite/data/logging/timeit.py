@@ -1,4 +1,4 @@
-"""`timeit`: how long parts of a program take."""
+"""`timeit`: the times of parts of a program."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lite._arrays.public import belong_to
 
 
 class timeit:
-    """Adds up the times of a part of a program, by its name: as a context, or as a decorator.
+    """A context manager or decorator that sums the times of a part of a program under a name.
 
     Args:
         name: name of the part.
@@ -27,19 +27,19 @@ class timeit:
         True
     """
 
-    _times: ClassVar[dict[str, list[float]]] = {}  # how often, and how long in all
-    _printed: ClassVar[int] = 0
+    _times: ClassVar[dict[str, list[float]]] = {}  # number of calls and sum of seconds, by name
+    _printed: ClassVar[int] = 0  # calls of `printevery`
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def start(self) -> Self:
-        """Begin now; returns self."""
+        """Start the clock; returns self."""
         self._begun = time.perf_counter()
         return self
 
     def elapsed(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.perf_counter() - self._begun
 
     def __enter__(self) -> Self:
@@ -51,7 +51,7 @@ class timeit:
         times[1] += self.elapsed()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """The function, whose calls are timed."""
+        """A function that times the calls of `function`."""
 
         @wraps(function)
         def timed(*args: Any, **kwargs: Any) -> Any:
@@ -62,11 +62,11 @@ class timeit:
 
     @classmethod
     def todict(cls, percall: bool = True, prefix: str | None = None) -> dict[str, float]:
-        """Seconds by name: of a call in the mean, or of all.
+        """Seconds by name: the mean of the calls, or their sum.
 
         Args:
-            percall: whether of a call.
-            prefix: what comes in front of names, with a slash.
+            percall: True for the mean.
+            prefix: put in front of the names, with a slash.
         """
         lead = f"{prefix}/" if prefix else ""
         return {
@@ -76,7 +76,7 @@ class timeit:
 
     @classmethod
     def print(cls, prefix: str | None = None) -> str:
-        """Print a line for each name, sorted; returns them."""
+        """Print a line for each name, sorted; returns the text."""
         mean, lead = cls.todict(), f"{prefix} -- " if prefix else ""
         lines = [
             f"{lead}{name} took {1000 * mean[name]:4.4f} msec (total = {total: 4.4f} sec since last reset)."
@@ -93,10 +93,10 @@ class timeit:
         """Print at `num_prints` of `total_count` calls.
 
         Args:
-            num_prints: how often.
+            num_prints: the number of prints.
             total_count: the number of calls.
-            prefix: as of `print`.
-            erase: restart after each.
+            prefix: as for `print`.
+            erase: set the times to 0 after each print.
 
         Raises:
             ValueError: `num_prints` is below 1.
@@ -111,7 +111,7 @@ class timeit:
 
     @classmethod
     def erase(cls) -> None:
-        """Restart, with the same names."""
+        """Set the times of all names to 0."""
         for times in cls._times.values():
             times[:] = [0, 0.0]
 

@@ -16,7 +16,7 @@ def prefill_replay_buffer(
     Args:
         rb: the buffer that is written to.
         dataset: the buffer that draws.
-        n_samples: how many elements, at most as many as `dataset` has; None is all.
+        n_samples: number of elements, at most as many as `dataset` has; None is all.
         chunk_size: how many are drawn at a time.
 
     Returns:

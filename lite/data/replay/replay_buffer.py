@@ -337,7 +337,7 @@ class ReplayBuffer:
         """Draw a batch.
 
         Args:
-            batch_size: how many elements; that of the buffer unless given.
+            batch_size: number of elements; that of the buffer unless given.
             return_info: give what the sampler tells about them, too: their `"index"`, and weights.
 
         Returns:

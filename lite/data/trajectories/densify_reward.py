@@ -21,8 +21,8 @@ class DensifyReward(TensorDictModuleBase):
     Args:
         reward_key: what is summed; this and the following two are relative to `"next"`, also in `in_keys` and
             `out_keys`.
-        done_key: where an episode ends.
-        reward_key_out: where the sums go. None: to `reward_key`.
+        done_key: key of the flags that end episodes.
+        reward_key_out: key of the sums. None: `reward_key`.
         time_dim: the dimension of done that is time, counted from the last if negative. None: the last
             batch dimension.
         discount: in [0, 1].

@@ -83,7 +83,7 @@ class GroupAdvantage(TensorDictModuleBase):
             last batch dimension is the group, [prompts, responses].
         rewards_key: one reward for each element of the batch: of the shape of the batch, or that and a last
             dimension of 1.
-        advantage_key: where the advantages go, of the rewards' shape.
+        advantage_key: key of the advantages, of the rewards' shape.
         divide: whether by the standard deviation of the group.
 
     Source:
@@ -148,7 +148,7 @@ class MCAdvantage(Module):
         grpo_size: episodes of a group, at least 1.
         prompt_key: which group an episode is of; by default "query", or ("collector", "group_ids").
         rewards_key, advantage_key: keys of the steps' rewards and of the advantages, which have their shape.
-        done_key: where an episode ends.
+        done_key: key of the flags that end episodes.
         trajectory_return: None compares the rewards of all steps of the group. "sum", "max" or "mean" makes
             one number of each episode and compares these; each step has its episode's advantage.
         keep_return_bounds: with `trajectory_return`: groups whose mean return is not between these two

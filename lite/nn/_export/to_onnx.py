@@ -100,7 +100,7 @@ def symbolic(graph: Graph, module: Module, prefix: str = "") -> Module:
     so that other threads may go on using it.
 
     Args:
-        graph: where nodes go.
+        graph: the graph that gets the nodes.
         module: the module to copy; the copy shares its arrays.
         prefix: in front of the names of weights and modules.
     """

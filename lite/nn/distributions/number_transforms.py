@@ -23,7 +23,7 @@ class AffineTransform(Transform):
     Args:
         loc: the added number or array.
         scale: the factor, a number or an array.
-        event_dim: how many dimensions one value has.
+        event_dim: number of dimensions of one value.
         cache_size: 1 gives it a cache.
     """
 

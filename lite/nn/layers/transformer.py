@@ -211,7 +211,7 @@ class TransformerEncoder(Module):
 
     Args:
         encoder_layer: the layer that is copied, weights included.
-        num_layers: how many copies.
+        num_layers: number of copies.
         norm: what comes last, if anything.
         enable_nested_tensor, mask_check: kept for compatibility. torch skips padded positions for speed, and
             gives zeros (normalised) there; here their values are computed as if they were none.
@@ -268,7 +268,7 @@ class TransformerDecoder(Module):
 
     Args:
         decoder_layer: the layer that is copied, weights included.
-        num_layers: how many copies.
+        num_layers: number of copies.
         norm: what comes last, if anything.
 
     Shapes:

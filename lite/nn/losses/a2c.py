@@ -156,7 +156,7 @@ class A2CLoss(ActorCriticLoss):
         actor_network: a policy with `get_dist`; see `PPOLoss`.
         critic_network: gives "state_value", (*batch, 1).
         entropy_bonus: whether there is "loss_entropy".
-        samples_mc_entropy: how many samples estimate an entropy that has no formula.
+        samples_mc_entropy: number of samples to estimate an entropy that has no formula.
         entropy_coeff: 0.01 by default; 0 for no "loss_entropy".
         critic_coeff: None for no "loss_critic".
         loss_critic_type, advantage_norm, separate_losses: as for `PPOLoss`.

@@ -181,7 +181,7 @@ class TD3Loss(EnsembleLoss):
             `num_qvalue_nets` are made whose parameters are redrawn, or a list of so many.
         action_spec: a `lite.data.Bounded`, or a Composite with one, of the bounds of actions; or
         bounds: these bounds, two numbers or arrays.
-        num_qvalue_nets: how many critics.
+        num_qvalue_nets: number of critics.
         policy_noise, noise_clip: deviation of the noise of next actions, and its limit.
         loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
         delay_actor, delay_qvalue: keep copies that value next states.

@@ -31,7 +31,7 @@ class KLPENPPOLoss(PPOLoss):
         beta: where the coefficient starts.
         increment: at least 1.
         decrement: at most 1.
-        samples_mc_kl: how many samples estimate a divergence that has no formula.
+        samples_mc_kl: number of samples to estimate a divergence that has no formula.
         **options: those of `PPOLoss`.
 
     Raises:

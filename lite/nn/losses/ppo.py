@@ -45,7 +45,7 @@ class PPOLoss(ActorCriticLoss):
             "action_log_prob" are lists, the keys of its parts, whose log-probs are added.
         critic_network: gives "state_value", (*batch, 1); None with `critic_coeff` None for no critic.
         entropy_bonus: whether there is "loss_entropy".
-        samples_mc_entropy: how many samples estimate an entropy that has no formula.
+        samples_mc_entropy: number of samples to estimate an entropy that has no formula.
         entropy_coeff: a number, 0.01 by default; for a composite distribution also a dict of one for each
             part, whose keys are those of its log-probs.
         log_explained_variance: whether there is "explained_variance".

@@ -43,7 +43,7 @@ class REDQLoss(EntropyWeightedLoss):
 
     Args:
         actor_network, qvalue_network: as for `SACLoss`.
-        num_qvalue_nets: how many critics.
+        num_qvalue_nets: number of critics.
         sub_sample_len: how many of them, drawn for each batch, value next states; fewer than all.
         loss_function: "l2", "l1" or "smooth_l1"; see `distance_loss`.
         alpha_init, min_alpha, max_alpha, action_spec, fixed_alpha, target_entropy, delay_qvalue,

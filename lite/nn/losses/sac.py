@@ -45,7 +45,7 @@ class SACLoss(EntropyWeightedLoss):
         actor_network: a policy with `get_dist`, whose samples have derivatives, such as one of `TanhNormal`.
         qvalue_network: gives "state_action_value", (*batch, 1); one, to be redrawn, or a list.
         value_network: gives "state_value", (*batch, 1); None for the second paper's losses.
-        num_qvalue_nets: how many critics; the least of their values counts.
+        num_qvalue_nets: number of critics; the least of their values counts.
         loss_function: see `distance_loss`.
         alpha_init, min_alpha, max_alpha: the weight of the entropy, and its bounds.
         fixed_alpha: keep that weight constant.

@@ -26,8 +26,8 @@ class Actor(SafeModule):
 
     Args:
         module: gives the action of an observation, and whatever else is in `out_keys`.
-        in_keys: what it reads; "observation" by default.
-        out_keys: what it writes; "action" by default.
+        in_keys: keys of its inputs; "observation" by default.
+        out_keys: keys of its outputs; "action" by default.
         spec: spec of the action.
         kwargs: `safe` and `inplace`, as for `SafeModule`.
 

@@ -92,9 +92,9 @@ class ConsistentDropoutModule(TensorDictModuleBase):
 
     Args:
         p: probability of a zero, in [0, 1).
-        in_keys: where the input is, or the keys of input and mask. The mask has a key of its own otherwise,
+        in_keys: key of the input, or the keys of input and mask. The mask has a key of its own otherwise,
             "mask_" and a number.
-        out_keys: where the result goes, and the mask; `in_keys` by default.
+        out_keys: keys of the result, and the mask; `in_keys` by default.
         input_shape: that of the input, for `make_tensordict_primer`.
         input_dtype: dtype of the mask there; the default float dtype if not given.
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy.

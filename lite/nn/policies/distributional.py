@@ -1,4 +1,4 @@
-"""Actors over distributions of action values: DistributionalDQNnet, DistributionalQValueModule and -Actor."""
+"""Distributional Q-learning: DistributionalDQNnet, DistributionalQValueModule, DistributionalQValueActor."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from lite.specs.base import TensorSpec
 
 
 class DistributionalDQNnet(TensorDictModuleBase):
-    """Make log-probabilities of the scores of atoms: the log-softmax over the last dimension but one.
+    """Log-probabilities of atoms from their scores: the log-softmax over the second to last dimension.
 
     Args:
-        in_keys: where the scores are, (*batch, atoms, n); "action_value" by default.
-        out_keys: where the log-probabilities go; "action_value" by default.
+        in_keys: keys of scores, (*batch, atoms, n); "action_value" by default.
+        out_keys: keys of log-probabilities; "action_value" by default.
 
     Raises:
         RuntimeError: in a call, scores of fewer than two dimensions.
@@ -60,9 +60,9 @@ class DistributionalDQNnet(TensorDictModuleBase):
 
 
 class DistributionalQValueModule(QValueModule):
-    """Choose the action with the largest mean value.
+    """Chooses the action whose value has the largest mean.
 
-    Reads log-probabilities (*batch, atoms, n) of what each of n actions is worth, and writes the action, and
+    Reads the log-probabilities of atoms for each of n actions, (*batch, atoms, n), and writes the action and
     the log-probabilities again.
 
     Args:
@@ -140,16 +140,16 @@ class DistributionalQValueModule(QValueModule):
 
 
 class DistributionalQValueActor(SafeSequential):
-    """A network of distributions of action values that acts: by the largest value on average.
+    """An actor: a network of distributions of action values, and the action with the largest mean value.
 
     Args:
-        module: gives scores (*batch, atoms, n) of observations, such as an `MLP` with `out_features=(atoms,
+        module: maps observations to scores (*batch, atoms, n), such as an `MLP` with `out_features=(atoms,
             n)`; or a TensorDictModule that writes them.
         support: the values of the atoms, (atoms,).
-        in_keys: what `module` reads; "observation" by default.
+        in_keys: keys of the inputs of `module`; "observation" by default.
         spec, safe, var_nums, action_space, action_mask_key: as for `DistributionalQValueModule`.
-        action_value_key: where the log-probabilities go.
-        make_log_softmax: whether `module` gives scores, of which log-probabilities are made first.
+        action_value_key: key of the log-probabilities.
+        make_log_softmax: whether `module` returns scores, which become log-probabilities first.
 
     Attributes:
         support: a buffer.

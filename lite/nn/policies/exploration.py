@@ -103,7 +103,7 @@ class AdditiveGaussianModule(ExplorationModule):
         annealing_num_steps: frames from the one to the other; see `step`.
         mean: mean of the noise.
         std: standard deviation of the noise, before it is multiplied with sigma.
-        action_key: where the action is; "action" by default.
+        action_key: key of the action; "action" by default.
         safe: kept as an attribute; actions are always projected.
         device: None or "cpu".
         generator: a `numpy.random.Generator`, a seed, or None for fresh entropy.
@@ -173,7 +173,7 @@ class EGreedyModule(ExplorationModule):
         eps_init: the probability at first.
         eps_end: the probability in the end.
         annealing_num_steps: frames from the one to the other; see `step`.
-        action_key: where the action is; "action" by default.
+        action_key: key of the action; "action" by default.
         action_mask_key: entry (*batch, n) that is True where an action is allowed, for specs of one choice
             of n; random actions are drawn among the allowed ones.
         device: None or "cpu".
@@ -278,7 +278,7 @@ class OrnsteinUhlenbeckProcessModule(ExplorationModule):
         x0: the noise before the first step, a number or an array that broadcasts to the action; 0 by default.
         sigma_min: what sigma shrinks to within an episode; None: it stays as it is.
         n_steps_annealing: steps of an episode from `sigma` to `sigma_min`.
-        action_key: where the action is.
+        action_key: key of the action.
         is_init_key: where the flags are that an episode begins, (*batch, 1) or (*batch); no episode begins if
             there is no such entry.
         safe: whether a spec is needed. A spec that is given is projected to, in any case.
@@ -400,7 +400,7 @@ class RandomPolicy:
     Args:
         action_spec: the spec of the actions, batch included; a `Composite` has them by key. None: a
             `Collector` fills in that of its environment.
-        action_key: where the action goes, if the spec is no `Composite`.
+        action_key: key of the action, if the spec is no `Composite`.
         generator: a seed or a `numpy.random.Generator`.
 
     Source:

@@ -93,7 +93,7 @@ class MultiAgentMLP(_NetOfEach):
     Args:
         n_agent_inputs: size of an agent's input.
         n_agent_outputs: size of an agent's output.
-        n_agents: how many there are.
+        n_agents: number of agents.
         centralized: whether each agent sees the inputs of all.
         share_params: whether all agents have the same parameters. Of centralized agents with the same
             parameters, all outputs are the same.
@@ -165,7 +165,7 @@ class MultiAgentConvNet(_NetOfEach):
     """A `ConvNet` of each agent.
 
     Args:
-        n_agents: how many there are.
+        n_agents: number of agents.
         centralized, share_params, rng: as for `MultiAgentMLP`.
         in_features: channels of an agent's image.
         device: "cpu".
@@ -219,7 +219,7 @@ class VDNMixer(Module):
     """The sum of the values of all agents.
 
     Args:
-        n_agents: how many there are.
+        n_agents: number of agents.
         device: "cpu".
 
     Shapes:
@@ -257,7 +257,7 @@ class QMixer(Module):
     Args:
         state_shape: shape of the state that all share, without batch dimensions.
         mixing_embed_dim: size of the hidden layer.
-        n_agents: how many there are.
+        n_agents: number of agents.
         device: "cpu".
         rng: a `numpy.random.Generator`, a seed, or None for fresh entropy, for the initial values.
 

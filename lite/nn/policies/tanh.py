@@ -23,7 +23,7 @@ class TanhModule(TensorDictModuleBase):
 
     Args:
         in_keys: what is read.
-        out_keys: where the results go; `in_keys` by default.
+        out_keys: keys of the results; `in_keys` by default.
         spec: spec of the results, such as `lite.data.Bounded`, whose bounds are taken; a `Composite` by key.
         low: lower bound of results without a spec; -1 by default.
         high: upper bound of results without a spec; 1 by default.

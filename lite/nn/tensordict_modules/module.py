@@ -371,7 +371,7 @@ def as_tensordict_module(
 
     Args:
         in_keys: what to pass, one key or a list.
-        out_keys: where the results go.
+        out_keys: keys of the results.
 
     Example:
         >>> from lite import TensorDict

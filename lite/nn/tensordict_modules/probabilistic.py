@@ -77,7 +77,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
     Args:
         in_keys: entries whose names (the last parts of their keys) are keywords of the distribution; or a
             dict from keywords to entries. A missing entry is passed as None.
-        out_keys: where the samples go; "_" drops one. By default the names of a CompositeDistribution's
+        out_keys: keys of the samples; "_" drops one. By default the names of a CompositeDistribution's
             samples, otherwise ["_"].
         default_interaction_type: an `InteractionType` or its name.
         distribution_class: a class, a function, or a name in `distributions_maps`.
@@ -86,7 +86,7 @@ class ProbabilisticTensorDictModule(TensorDictModuleBase):
         log_prob_keys, log_prob_key: where they go, by default `<out_key>_log_prob`; one for their sum
             ("sample_log_prob"; see `set_composite_lp_aggregate`).
         cache_dist: keep one distribution, whose `update` method gets new parameters.
-        n_empirical_estimate: how many samples estimate a mean that has no closed form.
+        n_empirical_estimate: number of samples to estimate a mean that has no closed form.
         num_samples: how many to draw; the result is the TensorDict expanded by this shape.
         generator: a `numpy.random.Generator`, a seed, or the key of an entry that holds either; a seed in an
             entry is replaced by the next one. None for the generator that the process shares.

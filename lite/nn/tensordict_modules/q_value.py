@@ -86,7 +86,7 @@ class QValueModule(TensorDictModuleBase):
         action_space: "categorical" for ids of shape (*batch), int64; "one-hot" for rows, (*batch, n), of 0
             and 1; "mult-one-hot" for several such rows side by side, whose sizes are `var_nums`. None: as
             `spec` says.
-        action_value_key: where the values are; "action_value" by default.
+        action_value_key: key of the values; "action_value" by default.
         action_mask_key: entry that is True where an action is allowed; the others count as the lowest number
             of the dtype.
         out_keys: keys of action, values and value of the action; "action", `action_value_key` and
@@ -237,11 +237,11 @@ class QValueActor(TensorDictSequential):
 
     Args:
         module: gives the values (*batch, n) of observations; or a TensorDictModule that writes them.
-        in_keys: what `module` reads; "observation" by default.
+        in_keys: keys of the inputs of `module`; "observation" by default.
         spec, safe, action_space, action_mask_key, strict_shape: as for `QValueModule`.
-        action_value_key: where the values go; "action_value" by default.
-        action_key: where the action goes; "action" by default.
-        chosen_action_value_key: where its value goes; "chosen_action_value" by default.
+        action_value_key: key of the values; "action_value" by default.
+        action_key: key of the action; "action" by default.
+        chosen_action_value_key: key of its value; "chosen_action_value" by default.
 
     Attributes:
         action_space, spec: as for `QValueModule`.
@@ -325,7 +325,7 @@ class ValueOperator(TensorDictModule):
 
     Args:
         module: gives values (*batch, 1).
-        in_keys: what it reads; "observation" by default. Several inputs are given one after the other.
+        in_keys: keys of its inputs; "observation" by default. Several inputs are given one after the other.
         out_keys: "state_value" by default, or "state_action_value" if "action" is among `in_keys`.
 
     Source:

@@ -18,8 +18,8 @@ class WrapModule(TensorDictModuleBase):
     Args:
         func: the callable.
         inplace: write what `func` returns into the input and return the input.
-        in_keys: what `func` reads; informs the TensorDictSequential, not checked.
-        out_keys: what `func` writes; informs the TensorDictSequential, not checked.
+        in_keys: keys of the inputs of `func`; informs the TensorDictSequential, not checked.
+        out_keys: keys of the outputs of `func`; informs the TensorDictSequential, not checked.
 
     Example:
         >>> import numpy as np

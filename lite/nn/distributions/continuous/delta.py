@@ -95,7 +95,7 @@ class TanhDelta(Distribution):
         param: the value before tanh, (*batch, *event).
         low: lower bounds of the result.
         high: upper bounds of the result.
-        event_dims: how many dimensions one value has.
+        event_dims: number of dimensions of one value.
         atol: absolute distance before tanh at which another value counts as this one.
         rtol: the same relative to `param`.
         safe: keep tanh away from the bounds, where it cannot be inverted.

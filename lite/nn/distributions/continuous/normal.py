@@ -231,7 +231,7 @@ class IndependentNormal(Independent):
         scale: standard deviations: an array, a number, or a function of `loc`.
         upscale: bound of the means where `tanh_loc` is set.
         tanh_loc: replace the means by ``upscale * tanh(loc / upscale)``.
-        event_dim: how many dimensions a vector has.
+        event_dim: number of dimensions of a vector.
         validate_args: False leaves `scale` unchecked.
 
     Raises:

@@ -26,7 +26,7 @@ class TanhNormal(BoundedNormal):
         upscale: bound of the means where `tanh_loc` is set.
         low: lower bounds of the values.
         high: upper bounds of the values.
-        event_dims: how many dimensions one value has; by default one, or none for a `loc` without any.
+        event_dims: number of dimensions of one value; by default one, or none for a `loc` without any.
         tanh_loc: replace the means by ``upscale * tanh(loc / upscale)``, moved to the middle of the bounds.
         safe_tanh: keep values away from the bounds, where tanh cannot be inverted.
 

@@ -35,7 +35,7 @@ class TruncatedNormal(BoundedNormal):
         tanh_loc: replace the means by ``upscale * tanh(loc / upscale)``.
         a: another name for `low`, which makes the distribution elementwise.
         b: another name for `high`, likewise.
-        event_dims: how many dimensions one value has: 1, or 0 if `a` and `b` are given.
+        event_dims: the number of dimensions of one value; by default 1, or 0 if `a` and `b` are given.
 
     Raises:
         RuntimeError: a `high` is not above its `low`.
@@ -90,7 +90,7 @@ class TruncatedNormal(BoundedNormal):
             loc = bounded_loc(as_float(loc), self.upscale)
         loc, scale, self._low, self._high = float_arrays(loc, scale, self.low, self.high)
         self.loc, self.scale = loc, np.maximum(scale, _EDGE)
-        # differences of small numbers, which float32 would not hold
+        # float64, because float32 would lose the differences of small probabilities
         a, b = (self._standard(end).astype(np.float64, copy=False) for end in (self._low, self._high))
         self._below = _probability_below(a)
         self._inside = np.clip(_probability_below(b) - self._below, _EDGE, 1 - _EDGE)

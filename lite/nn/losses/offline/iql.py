@@ -49,7 +49,7 @@ class IQLLoss(EnsembleLoss):
         actor_network: a policy with `get_dist`.
         qvalue_network: gives "state_action_value", (*batch, 1); one, to be redrawn, or a list.
         value_network: gives "state_value", (*batch, 1).
-        num_qvalue_nets: how many critics, of which the least value counts.
+        num_qvalue_nets: number of critics, of which the least value counts.
         loss_function: loss function of critics: "l2", "l1" or "smooth_l1"; see `distance_loss`.
         temperature: the inverse one: 0 is behaviour cloning, large ones seek the best actions. A weight is
             at most 100.
