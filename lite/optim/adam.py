@@ -15,7 +15,7 @@ class Adam(Optimizer):
         params: the learning rate, or a function of the step's number from 0 on, for `update(params, grads,
             state)`; or Parameters, or dicts of them with options of their own, for `step()`. See `Optimizer`.
         lr: the learning rate, if it is not the first argument.
-        betas: how much of the two means is kept in a step, in [0, 1).
+        betas: the decays of the two means, in [0, 1).
         eps: added to the root, against division by 0.
         weight_decay: this times the parameter is added to its gradient.
         amsgrad: divide by the root of the largest mean so far.

@@ -14,10 +14,10 @@ class RMSprop(Optimizer):
         params: the learning rate, or a function of the step's number from 0 on, for `update(params, grads,
             state)`; or Parameters, or dicts of them with options of their own, for `step()`. See `Optimizer`.
         lr: the learning rate, if it is not the first argument; 0.01 if none is given.
-        alpha: how much of the mean is kept in a step.
+        alpha: the decay of the mean of squares.
         eps: added to the root, against division by 0.
         weight_decay: this times the parameter is added to its gradient.
-        momentum: how much of the last change is kept; 0 keeps none.
+        momentum: the factor of the last change; 0 for none.
         centered: divide by the standard deviation, which takes the mean of gradients off.
         capturable: see `foreach`.
         foreach: taken as torch does, and ignored: all parameters are stepped together anyway, on the CPU.

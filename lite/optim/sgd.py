@@ -16,7 +16,7 @@ class SGD(Optimizer):
         params: the learning rate, or a function of the step's number from 0 on, for `update(params, grads,
             state)`; or Parameters, or dicts of them with options of their own, for `step()`. See `Optimizer`.
         lr: the learning rate, if it is not the first argument.
-        momentum: how much of the last direction is kept; 0 keeps none.
+        momentum: the factor of the last direction; 0 for none.
         dampening: 1 less this is what the gradient adds to the direction, after the first step.
         weight_decay: this times the parameter is added to its gradient.
         nesterov: look one step ahead along the momentum.

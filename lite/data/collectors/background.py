@@ -19,7 +19,7 @@ from lite.nn._modules.module import Module
 
 
 class BatchIterator(ABC):
-    """Base of all collectors of steps: a context manager that gives a number of batches."""
+    """Base class of collectors of steps: a context manager, and an iterable of batches."""
 
     total_frames: int
     requested_frames_per_batch: int
@@ -39,7 +39,7 @@ class BatchIterator(ABC):
 
     @abstractmethod
     def _each(self) -> Iterator[Any]:
-        """The batches that are left, without a bar."""
+        """The batches that are left, without a progress bar."""
 
     def _mean_reward(self) -> float | None:
         """The mean reward of the last episodes, for the bar."""
@@ -62,7 +62,7 @@ class BatchIterator(ABC):
 
     @abstractmethod
     def shutdown(self) -> None:
-        """End what collects."""
+        """End the environments or processes that collect."""
 
     def _processed(self, data: Any) -> Any:
         """A batch after `split_trajs` and `postproc`."""
@@ -78,7 +78,7 @@ class BatchIterator(ABC):
         return None
 
     def _counts(self, **more: Any) -> dict[str, Any]:
-        """What `stats` of all collectors tell."""
+        """The entries of `stats` that all collectors have."""
         found = {"frames": self._frames, "requested_frames_per_batch": self.requested_frames_per_batch}
         found |= {"policy_version": self.policy_version, **more}
         if self.total_frames >= 0:
@@ -87,7 +87,7 @@ class BatchIterator(ABC):
 
 
 class Background(ABC):
-    """Base of what a thread can iterate over, to fill a replay buffer."""
+    """Base class of collectors that a thread can iterate over, to fill a replay buffer."""
 
     replay_buffer: Any
     _thread: threading.Thread | None = None
@@ -100,16 +100,16 @@ class Background(ABC):
 
     @abstractmethod
     def shutdown(self, timeout: float | None = None) -> None:
-        """Close what collects."""
+        """End the environments or processes that collect."""
 
     def __getstate__(self) -> dict[str, Any]:
-        return vars(self) | {"_thread": None}  # a pickle begins none
+        return vars(self) | {"_thread": None}  # threads cannot be pickled
 
     def start(self) -> None:
         """Collect into the replay buffer from now on, in a thread, until `async_shutdown` or the end.
 
-        Of collectors of steps, a policy that is a Module may learn meanwhile: each step is one of its
-        parameters as they are then. A language model gets weights by `update_policy_weights_`.
+        A policy that is a Module may be trained meanwhile: collectors of steps act with its parameters as
+        they are at each step. A language model gets weights by `update_policy_weights_`.
 
         Raises:
             RuntimeError: there is no replay buffer.
@@ -139,14 +139,14 @@ class Background(ABC):
             self._thread.start()
 
     def _before_start(self) -> None:  # noqa: B027
-        """What `start` prepares for its thread."""
+        """Called by `start` before its thread begins."""
 
     def is_running(self) -> bool:
         """Whether `start` was called, and the thread has not ended."""
         return self._thread is not None and self._thread.is_alive()
 
     def async_shutdown(self, timeout: float | None = None, close_env: bool = True) -> None:
-        """End what `start` began, after its batch, and shut down.
+        """End the thread of `start` after its batch, and shut down.
 
         Args:
             timeout: seconds to wait for the batch; None for any time.
@@ -170,7 +170,7 @@ class Background(ABC):
                     return
         except BaseException as error:
             self._failure = error
-            # At once, as a loop that waits for frames asks for none of it; not where the program ends.
+            # Print now: a loop that waits for frames would not see the failure. Not at the program's end.
             if threading.main_thread().is_alive():
                 traceback.print_exc()
 
@@ -182,7 +182,7 @@ class BackgroundCollector(BatchIterator, Background):
 
     @abstractmethod
     def shutdown(self, timeout: float | None = None) -> None:
-        """Close what steps the environments."""
+        """Close the environments."""
 
     def _before_start(self) -> None:
         policy = getattr(self, "policy", None)

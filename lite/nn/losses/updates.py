@@ -1,4 +1,4 @@
-"""SoftUpdate and HardUpdate: how target parameters follow those that learn."""
+"""SoftUpdate and HardUpdate: updates of target parameters from the trained ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from lite.nn.losses.base import LossModule
 
 
 class TargetNetUpdater:
-    """Base of what moves the target parameters of a loss; `step` is called after the optimiser's.
+    """Base class of updates of a loss's target parameters; call `step` after the optimiser's.
 
-    Target parameters start as the values of those that learn.
+    Target parameters start with the values of the trained ones.
 
     Args:
         loss_module: a loss with target parameters.
 
     Raises:
-        RuntimeError: the loss has none.
+        RuntimeError: the loss has no target parameters.
         ValueError: `loss_module` is not a LossModule.
 
     Source:
@@ -46,7 +46,7 @@ class TargetNetUpdater:
             loss_module._has_update_associated[name] = True
 
     def _pairs(self) -> list[tuple[Any, Any]]:
-        """Parameters that learn and arrays that follow them, in place."""
+        """(array of a trained parameter, array of its target) pairs; the latter are written in place."""
         pairs = []
         for name in self._names:
             source = getattr(self.loss_module, name)
@@ -57,7 +57,7 @@ class TargetNetUpdater:
         return pairs
 
     def init_(self) -> None:
-        """Give all target parameters, buffers among them, the values of those that learn."""
+        """Copy the trained parameters and buffers to the targets."""
         if self.initialized:
             warnings.warn("the targets were initialised before.", stacklevel=2)
         for name in self._names:
@@ -67,7 +67,7 @@ class TargetNetUpdater:
         self.initialized = True
 
     def step(self) -> None:
-        """Move the target parameters."""
+        """Update the target parameters."""
         for source, target in self._pairs():
             self._step(source, target)
 
@@ -91,16 +91,16 @@ class TargetNetUpdater:
 
 
 class SoftUpdate(TargetNetUpdater):
-    """Target parameters go a little towards those that learn: target = eps target + tau source.
+    """Moves target parameters towards the trained ones: target = eps target + tau source.
 
     Args:
         loss_module: a loss with target parameters.
-        eps: the share of the old value that is kept, in [0, 1].
+        eps: the factor of the old value, in [0, 1].
         tau: 1 - eps; one of the two is given.
 
     Raises:
         RuntimeError: neither is given, or the loss has no target parameters.
-        ValueError: both are, or a number is out of range.
+        ValueError: both are given, or a number is out of range.
 
     Source:
         Lillicrap et al. (2016), Continuous control with deep reinforcement learning (arXiv:1509.02971);
@@ -141,11 +141,11 @@ class SoftUpdate(TargetNetUpdater):
 
 
 class HardUpdate(TargetNetUpdater):
-    """Target parameters take the values of those that learn, every so many steps.
+    """Copies the trained parameters to the target parameters at regular intervals.
 
     Args:
         loss_module: a loss with target parameters.
-        value_network_update_interval: steps in between.
+        value_network_update_interval: the number of steps between two copies.
 
     Raises:
         RuntimeError: the loss has no target parameters.
@@ -178,7 +178,7 @@ class HardUpdate(TargetNetUpdater):
         self.counter = 0
 
     def step(self) -> None:
-        """Count, and copy when it is time."""
+        """Count the step, and copy if the interval is over."""
         due = self.counter == self.value_network_update_interval
         if is_symbolic(due):  # a graph has both ways
             for source, target in self._pairs():

@@ -1,4 +1,4 @@
-"""Hooks that make a network of action values give actions, too."""
+"""Forward hooks that choose actions from the output of a network of action values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lite.nn.tensordict_modules.q_value import QValueModule
 
 
 class QValueHook:
-    """A forward hook of a network of action values: it gives the action, the values, and the action's value.
+    """A forward hook of a network of action values: returns the action, the values, and the action's value.
 
     Args:
         action_space, var_nums, action_value_key, action_mask_key, out_keys: as for `QValueModule`.
@@ -44,12 +44,12 @@ class QValueHook:
         self.qvalue_model = QValueModule(action_space, action_value_key, action_mask_key, out_keys, var_nums)
 
     def __call__(self, net: Any, observation: Any, values: Array) -> Any:
-        """What the network returns in place of `values`."""
+        """The outputs that replace `values`."""
         return self.qvalue_model(values)
 
 
 class DistributionalQValueHook(QValueHook):
-    """A forward hook of a network of distributions of action values: it gives the action, and these again.
+    """A forward hook of a network of action-value distributions: returns the action and the distributions.
 
     Args:
         action_space: as for `QValueModule`.

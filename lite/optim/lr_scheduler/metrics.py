@@ -1,4 +1,4 @@
-"""Learning rates that follow what training measures: a loss on a plateau, a divergence."""
+"""Learning rates that follow metrics of the training: a loss on a plateau, a divergence."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class ReduceLROnPlateau(LRScheduler):
     Args:
         optimizer: an optimiser over parameters.
         mode: "min" for a metric that is to fall, such as a loss; "max" for one that is to rise.
-        factor: what rates are multiplied by, below 1.
-        patience: the number of steps without a better metric that are borne; the next one cuts.
-        threshold: how much better the metric must be to count.
+        factor: the factor of the rates, below 1.
+        patience: the number of steps without a better metric before rates are cut at the next one.
+        threshold: the smallest improvement of the metric that counts.
         threshold_mode: "rel" for a share of the best metric, "abs" for a difference from it.
         cooldown: the number of steps after a cut in which none is counted as bad.
         min_lr: the limit of the rates; or one for each group.
@@ -102,7 +102,7 @@ class ReduceLROnPlateau(LRScheduler):
         """Set the learning rates for the next step of the optimiser.
 
         Args:
-            metrics: what was measured, a number or an array of one; NaN isn't better than anything.
+            metrics: the metric, a number or an array of one; NaN is never an improvement.
 
         Raises:
             RuntimeError: groups were added, and `min_lr` has a number for each of those before.
@@ -147,12 +147,12 @@ class ReduceLROnPlateau(LRScheduler):
 class KLAdaptiveLR:
     """Learning rates that follow how far each update has moved the policy.
 
-    After an update whose divergence from the policy before was more than twice `target_kl` rates are divided
-    by `factor`, after one of less than half of it multiplied. An update that moved nothing changes nothing.
+    If the divergence from the policy before an update is more than twice `target_kl`, rates are divided
+    by `factor`; if it is less than half of `target_kl`, multiplied. A divergence of 0 changes nothing.
 
     Args:
         optimizer: an optimiser over parameters, whose groups' "lr" is set.
-        target_kl: the divergence that an update is to have, such as the mean of "kl_approx" of `ClipPPOLoss`.
+        target_kl: the intended divergence of an update, such as the mean of `ClipPPOLoss`'s "kl_approx".
         factor: above 1.
         min_lr, max_lr: the limits of every rate.
 
