@@ -26,7 +26,7 @@ class PackLayout:
 
     Attributes:
         keys: the keys of the arrays, in the order of their columns.
-        shapes: what follows the batch size of the TensorDict in the shape of each.
+        shapes: the shape of each after the batch size of the TensorDict.
         dim: the dimension of the columns; `pack` counts it from the end.
         nested: key, further batch size and tensorclass (or None) of each nested TensorDict.
         device: device of the TensorDict.
@@ -88,10 +88,10 @@ class PackLayout:
 
 
 def pack(td: Container, dim: int = -1, *, layout: PackLayout | None = None) -> tuple[Array, PackLayout]:
-    """All arrays as one, with a column for each number behind the batch; and what undoes it.
+    """All arrays as one, with a column for each number of a batch element, and the layout to unpack it.
 
     Args:
-        dim: where the columns go among the batch dimensions.
+        dim: the position of the columns among the batch dimensions.
         layout: the order of the columns, instead of that of the sorted keys; keys and shapes must be its own.
 
     Returns:

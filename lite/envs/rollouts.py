@@ -50,7 +50,7 @@ def until_done(
     env: Any, tensordict: Any, policy: Policy, max_steps: int, callback: Callable[[Any, Any], Any] | None,
     all_done: bool,
 ) -> list[Any]:  # fmt: skip
-    """The steps until any environment, or all, ended; those that ended before stand still."""
+    """The steps until any environment, or all, have ended; ended environments are not stepped."""
     steps: list[Any] = []
     running: Any = None
     for i in range(max_steps):
@@ -85,7 +85,7 @@ def until_done(
 def nonstop(
     env: Any, tensordict: Any, policy: Policy, max_steps: int, callback: Callable[[Any, Any], Any] | None
 ) -> list[Any]:
-    """As many steps as asked for; environments that ended restart."""
+    """`max_steps` steps; environments that have ended are reset."""
     steps = []
     for i in range(max_steps):
         out = policy(tensordict)
@@ -115,7 +115,7 @@ def resumed(env: Any, made: list[Any], policy: Policy, max_steps: int, stop: boo
 
 
 def truncated_roots(done_keys: Iterable[NestedKey]) -> list[Path]:
-    """What "truncated" entries are below.
+    """The paths of the nodes that have "truncated" entries.
 
     Raises:
         RuntimeError: there is none.

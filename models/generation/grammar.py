@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from lite.kernels._install import install, needed
 
 KINDS = ("json", "regex", "lark", "choice")
-# Those of JSON schemas that restrict what a value is; every schema that is of use has one of them.
+# Keywords of JSON schemas that restrict values; a useful schema has at least one of them.
 _KEYWORDS = frozenset(
     ("$ref", "allOf", "anyOf", "oneOf", "not", "if", "const", "enum", "type", "format", "pattern")
     + ("properties", "patternProperties", "additionalProperties", "propertyNames", "required")
@@ -35,7 +35,7 @@ class Grammar:
     Attributes:
         kind: `"json"`, `"regex"` or `"lark"`.
         text: the JSON schema, regular expression (of Rust's `regex`) or Lark grammar (of llguidance).
-        tokenizer: what tells how ids are spelt: a `tokenizers.Tokenizer`, a `lite.models.Tokenizer` or the
+        tokenizer: for the bytes of ids: a `tokenizers.Tokenizer`, a `lite.models.Tokenizer` or the
             text of a `tokenizer.json`. `OnnxWrapper` puts its own here; otherwise `bound` does.
 
     Example:
@@ -57,13 +57,13 @@ class Grammar:
 
     @classmethod
     def from_option(cls, given: Any) -> Grammar:
-        """The grammar that an option means.
+        """The grammar of the option `grammar`.
 
         A `Grammar`, `{kind: text}`, `{"choice": texts}` of which the response is one, or a JSON schema as a
         mapping.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: the option has another form.
         """
         if isinstance(given, Grammar):
             return given
@@ -96,7 +96,7 @@ class Grammar:
         return self if self.tokenizer is not None else replace(self, tokenizer=tokenizer)
 
     def check(self, vocab_size: int, eos_token_ids: tuple[int, ...]) -> None:
-        """Compile the grammar, which is remembered.
+        """Compile the grammar; the result is cached.
 
         Raises:
             ImportError: llguidance is missing.
@@ -111,7 +111,7 @@ class Matcher:
     Args:
         grammar: has a tokenizer.
         vocab_size: V, of the model.
-        eos_token_ids: they may come where the response may end, and must where nothing else may.
+        eos_token_ids: ids that are allowed where the response may end, alone where it must end.
     """
 
     def __init__(self, grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...]) -> None:
@@ -122,7 +122,7 @@ class Matcher:
         self._read: list[int] = []
 
     def fork(self) -> Matcher:
-        """Another one that has read the same."""
+        """A copy that has read the same tokens."""
         other = object.__new__(Matcher)
         other._state, other._read = self._state.deep_copy(), list(self._read)
         other._used, other._words = self._used, np.zeros_like(self._words)
@@ -150,14 +150,14 @@ class Matcher:
 
 
 def _common(one: list[int], other: list[int]) -> int:
-    """How many tokens two lists begin with alike."""
+    """The length of the common prefix of two lists."""
     pairs = zip(one, other, strict=False)
     return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(one), len(other)))
 
 
 @functools.lru_cache(maxsize=16)
 def _compiled(grammar: Grammar, vocab_size: int, eos_token_ids: tuple[int, ...]) -> tuple[Any, int]:
-    """A matcher that has read nothing, to be copied, and how many ids it tells apart."""
+    """A new matcher, to be copied, and the number of ids that it knows."""
     if grammar.tokenizer is None:
         raise ValueError("grammar needs a tokenizer: Grammar.from_option(grammar).bound(tokenizer) has one")
     llguidance = _import_llguidance()
@@ -179,7 +179,7 @@ def _reason(matcher: Any) -> str:
 
 @functools.lru_cache(maxsize=4)
 def _spelling(tokenizer: Any, vocab_size: int, eos_token_ids: tuple[int, ...]) -> Any:
-    """How ids are spelt, as llguidance wants to know it: this takes up to seconds."""
+    """The tokenizer in llguidance's form, with the bytes of all ids; this takes up to seconds."""
     text = tokenizer
     if not isinstance(text, (str, bytes)):
         text = getattr(tokenizer, "backend", tokenizer).to_str()

@@ -1,4 +1,4 @@
-"""Text from tokens as they come: what can be printed now, without half a character."""
+"""Streaming of text: tokens are decoded as they come, without incomplete characters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LONGEST = 3  # bytes of a character that can be there before its last one
 class TextStream:
     """Decodes a response token by token; the pieces together are the text of all tokens.
 
-    Bytes that may still become a character are kept back until they have, or cannot any more.
+    Bytes that may be the start of a character are kept back until it is complete or impossible.
 
     Args:
         tokenizer: what decodes.
@@ -33,10 +33,10 @@ class TextStream:
     def __init__(self, tokenizer: Any, *, skip_special_tokens: bool = True) -> None:
         self._tokenizer = tokenizer
         self._skip = skip_special_tokens
-        # Tokens whose text is out and stands before the next: decoders treat the first of a text differently.
+        # Tokens whose text was returned, decoded with the next ones: decoders treat first tokens differently.
         self._context: list[int] = []
         self._waiting: list[int] = []
-        self._shown = 0  # characters of the waiting tokens that are out
+        self._shown = 0  # characters of the waiting tokens that were returned
 
     def push(self, token: int) -> str:
         """Take the next token; returns what can be printed now, possibly nothing."""
@@ -52,7 +52,7 @@ class TextStream:
         return piece
 
     def end(self) -> str:
-        """No more tokens come; returns what was kept back."""
+        """End the text; returns the characters that were kept back."""
         piece = self._text()[self._shown :]
         self._waiting, self._shown = [], 0
         return piece
@@ -122,13 +122,13 @@ class TextStreamer:
             self.on_finalized_text("".join([self._stream.push(token) for token in ids.ravel().tolist()]))
 
     def end(self) -> None:
-        """Hand on what was kept back; the next `put` begins another response."""
+        """Hand on the text that was kept back; the next `put` begins another response."""
         text = self._stream.end()
         self._begin()
         self.on_finalized_text(text, stream_end=True)
 
     def on_finalized_text(self, text: str, stream_end: bool = False) -> None:
-        """Print a piece of the text, and at its end a line break; subclasses do something else with it."""
+        """Print a piece of the text, and at the end a line break; to be overridden by subclasses."""
         print(text, flush=True, end="\n" if stream_end else "")
 
 

@@ -49,7 +49,7 @@ from lite.kernels._threads import submit
 
 _ABOUT = "buffer_metadata.json"
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
-_MOST = 1 << 16  # elements of a batch that a file may ask for of a smaller storage
+_MOST = 1 << 16  # elements of a batch that a file may request, if its storage is smaller
 
 _OF_ONE_PROCESS = (
     "a buffer with shared=True is filled by the process that made it: another process would fill a copy. "
@@ -58,24 +58,24 @@ _OF_ONE_PROCESS = (
 
 
 class ReplayBuffer:
-    """Store experience, and draw batches of it.
+    """Stores experience, and samples batches of it.
 
-    `extend` and `add` write, `sample` draws, `len` counts, `buffer[index]` reads, iterating gives batches.
+    `extend` and `add` write, `sample` samples, `len` counts, `buffer[index]` reads, iteration yields batches.
     Any number of threads may do all of this at the same time. With a `LazyMemmapStorage` other processes
-    may sample, and what `extend` and `add` have returned from survives the process, also the frames that a
-    `MultiStepTransform` withholds: a buffer over the same folder goes on with them.
+    may sample, and data survives the process once `extend` or `add` has returned, also the frames that a
+    `MultiStepTransform` withholds: a new buffer over the same folder continues with them.
 
     Args:
-        storage: what keeps the data, or a function that makes it. None: a `ListStorage` of 1,000.
-        sampler: what draws. None: `RandomSampler`.
-        writer: what decides where data goes. None: `RoundRobinWriter`.
-        collate_fn: makes a batch of what the storage gives. None: stacks lists of TensorDicts or numbers.
-        transform, transform_factory: called with each batch that is drawn; its `inv`, if any, with what
-            `extend` and `add` get (nothing is stored where it gives None). Or what makes the transform.
+        storage: the storage of the data, or a function that makes one. None: a `ListStorage` of 1,000.
+        sampler: the sampler of indices. None: `RandomSampler`.
+        writer: the writer, which chooses the indices of new data. None: `RoundRobinWriter`.
+        collate_fn: makes a batch from elements of the storage. None: stacks lists of TensorDicts or numbers.
+        transform, transform_factory: a transform, called with each sampled batch; its `inv`, if any, with the
+            data of `extend` and `add` (None stores nothing). Or a function that makes the transform.
         batch_size: the default batch size of `sample`.
-        dim_extend: the dimension of what `extend` gets along which it is added; the last one that the
-            storage counts unless given, which is time in batches `[envs, time]` for `ndim=2`.
-        prefetch: how many batches a thread draws ahead of time; needs `batch_size`.
+        dim_extend: the dimension along which the data of `extend` is added; by default the last one that the
+            storage counts, which is time in batches `[envs, time]` for `ndim=2`.
+        prefetch: the number of batches that a thread samples ahead of time; needs `batch_size`.
         generator: a seed or generator for a sampler that has none of its own.
         pin_memory, compilable: for TorchRL's signature; NumPy has no such memory, and nothing is compiled.
         shared: True for a buffer that threads and collectors fill, those of several processes included. It
@@ -171,7 +171,7 @@ class ReplayBuffer:
     # -- writing ----------------------------------------------------------------------------------
 
     def add(self, data: Any) -> Any:
-        """Write one element; gives its index, or an empty array if a transform withholds it.
+        """Write one element; returns its index, or an empty array if a transform withholds it.
 
         Raises:
             KeyError, RuntimeError, TypeError: its structure differs from that of stored elements; nothing
@@ -184,7 +184,7 @@ class ReplayBuffer:
             return self._all_or_nothing(self._through, as_frames(data), self._write_frames)
 
     def extend(self, data: Any) -> Any:
-        """Write elements; gives their indices.
+        """Write elements; returns their indices.
 
         Args:
             data: a TensorDict, tensorclass or array whose first dimension (see `dim_extend`) is elements; for
@@ -211,12 +211,12 @@ class ReplayBuffer:
             raise RuntimeError(_OF_ONE_PROCESS)
 
     def flush(self) -> Any:
-        """Store what transforms withhold, as at the end of a stream; gives the indices."""
+        """Store the data that transforms withhold, as at the end of a stream; returns the indices."""
         with self._storage.lock:
             return self._all_or_nothing(self._write_rest)
 
     def _all_or_nothing(self, write: Callable[..., Any], *given: Any) -> Any:
-        """Write through the transforms, which withhold what they did before where that fails."""
+        """Write through the transforms; after an error they withhold the same data as before."""
         self._take_over()
         before = self._transforms.withheld if self._transforms.withholds else None
         try:
@@ -268,7 +268,7 @@ class ReplayBuffer:
         return index
 
     def _write_frames(self, data: Any) -> Any:
-        """The result for one frame, which often is one frame."""
+        """Write the frames that a single frame became, usually one; returns the result of `add`."""
         if is_container(data) and data.shape[-1] == 1:
             return self._write_one(data.squeeze(-1))
         return self._write_many(data)
@@ -304,11 +304,11 @@ class ReplayBuffer:
         self._sampler.mark_update(index, storage=self._storage)
 
     def update_priority(self, index: Any, priority: Any) -> None:
-        """Give the elements at `index` new priorities.
+        """Set the priorities of the elements at `index`.
 
         Args:
             index: int64 (elements,), or (elements, ndim), or a tuple of `ndim` arrays.
-            priority: (elements,), or one for all.
+            priority: (elements,), or one number for all.
         """
         if isinstance(index, tuple):
             index = np.stack(index, -1)
@@ -316,10 +316,10 @@ class ReplayBuffer:
             self._sampler.update_priority(index, priority, storage=self._storage)
 
     def empty(self, empty_write_count: bool = True) -> None:
-        """Forget all elements, and what transforms withhold.
+        """Remove all elements, and the data that transforms withhold.
 
         Args:
-            empty_write_count: start to count from 0, too.
+            empty_write_count: set `write_count` to 0, too.
         """
         self._cancel()
         with self._ahead_lock, self._storage.lock:
@@ -334,18 +334,18 @@ class ReplayBuffer:
     # -- drawing ----------------------------------------------------------------------------------
 
     def sample(self, batch_size: int | None = None, return_info: bool = False) -> Any:
-        """Draw a batch.
+        """Sample a batch.
 
         Args:
-            batch_size: number of elements; that of the buffer unless given.
-            return_info: give what the sampler tells about them, too: their `"index"`, and weights.
+            batch_size: number of elements; by default that of the buffer.
+            return_info: return the sampler's information, too: `"index"`, and weights.
 
         Returns:
-            Copies of the elements, as a TensorDict (batch_size, ...) if that is what is stored; with
+            Copies of the elements, as a TensorDict (batch_size, ...) if TensorDicts are stored; with
             `return_info`, the pair of it and a dict.
 
         Raises:
-            RuntimeError: no batch size, or nothing to draw from.
+            RuntimeError: there is no batch size, or no element.
             NotImplementedError: while a graph is traced, which would have the batch as a constant.
         """
         size = self._batch_size if batch_size is None else batch_size
@@ -387,7 +387,7 @@ class ReplayBuffer:
         return data, info
 
     def _sample_of_others(self, storage: Any, size: int, begun: Any) -> Any:
-        """Draw from what another process writes, again if it wrote over some of that meanwhile."""
+        """Sample from a storage that another process writes; again if it overwrote the rows meanwhile."""
         end = storage.deadline()
         while True:
             self._tell_of_others(storage, begun)
@@ -412,14 +412,14 @@ class ReplayBuffer:
             self._sampler.extend(index)
 
     def _ahead(self, size: int) -> Any:
-        """The next batch of those that a thread draws ahead of time."""
+        """The next batch that a thread has sampled ahead of time."""
         with self._ahead_lock:
             if self._executor is None:
                 # One thread: batches come in the order of the generator.
                 self._executor = ThreadPoolExecutor(1, "lite-replay")
                 _drawing_ahead.add(self)
             queue = self._drawn_ahead
-            # Those of another size wait: without replacement, they have what the others do not.
+            # Batches of another size wait: without replacement, they hold elements that others do not.
             first = next((job for job in queue if job[0] == size), None)
             if first is not None:
                 queue.remove(first)
@@ -436,7 +436,7 @@ class ReplayBuffer:
             return out
 
     def _cancel(self) -> None:
-        """Forget batches that were drawn ahead of time."""
+        """Discard batches that were sampled ahead of time."""
         with self._ahead_lock:
             for _, future in self._drawn_ahead:
                 if not future.cancel():
@@ -444,7 +444,7 @@ class ReplayBuffer:
             self._drawn_ahead.clear()
 
     def __iter__(self) -> Iterator[Any]:
-        """Batches without end; of a sampler that runs out, those of one round.
+        """Batches without end; for a sampler without replacement, those of one round.
 
         Raises:
             RuntimeError: the buffer has no batch size.
@@ -504,17 +504,17 @@ class ReplayBuffer:
             self._storage[index] = value
 
     def set_(self, key: NestedKey, value: Any) -> ReplayBuffer:
-        """Write an entry of all elements, in place and past the transforms; gives the buffer."""
+        """Write an entry of all elements, in place and without the transforms; returns the buffer."""
         return self._change(slice(None), lambda rows: rows.set_(key, value))
 
     def set_at_(self, key: NestedKey, value: Any, index: Any) -> ReplayBuffer:
-        """Write an entry of the elements at an index, in place and past the transforms; gives the buffer."""
+        """Write an entry of the elements at an index, in place and without transforms; returns the buffer."""
         return self._change(index, lambda rows: rows.set_at_(key, value, index))
 
     def update_(
         self, input_dict_or_td: Any, clone: bool = False, *, keys_to_update: Sequence[NestedKey] | None = None
     ) -> ReplayBuffer:
-        """Write entries of all elements, as `TensorDict.update_` does; gives the buffer.
+        """Write entries of all elements, as `TensorDict.update_` does; returns the buffer.
 
         Raises:
             TypeError: the storage is not one of TensorDicts in arrays.
@@ -564,18 +564,18 @@ class ReplayBuffer:
 
     @property
     def dim_extend(self) -> int:
-        """The dimension of what `extend` gets along which it is added."""
+        """The dimension along which the data of `extend` is added."""
         return self._dim_extend
 
     def append_transform(self, transform: Any, *, invert: bool = False) -> ReplayBuffer:
-        """Add a transform after the others; gives the buffer.
+        """Add a transform after the others; returns the buffer.
 
         Args:
             transform: see `ReplayBuffer`.
-            invert: call a function on the way in, instead of on the way out.
+            invert: call a function with new data, instead of with samples.
 
         Raises:
-            TypeError: it cannot be called.
+            TypeError: the transform is not callable.
         """
         return self.insert_transform(len(self._transforms), transform, invert=invert)
 
@@ -588,7 +588,7 @@ class ReplayBuffer:
         return self
 
     def set_storage(self, storage: Storage, collate_fn: Callable[[Any], Any] | None = None) -> Storage:
-        """Use another storage; gives the old one."""
+        """Use another storage; returns the old one."""
         old, self._storage = self._storage, storage
         self._collate_fn = collate_fn if collate_fn is not None else _default_collate(storage)
         self._writer.register_storage(storage)
@@ -596,13 +596,13 @@ class ReplayBuffer:
         return old
 
     def set_writer(self, writer: Writer) -> Writer:
-        """Use another writer; gives the old one."""
+        """Use another writer; returns the old one."""
         writer.register_storage(self._storage)
         old, self._writer = self._writer, writer
         return old
 
     def set_sampler(self, sampler: Sampler) -> Sampler:
-        """Use another sampler; gives the old one."""
+        """Use another sampler; returns the old one."""
         old, self._sampler = self._sampler, sampler
         self._give_generator()
         return old
@@ -617,7 +617,7 @@ class ReplayBuffer:
     # -- saving -----------------------------------------------------------------------------------
 
     def state_dict(self) -> dict[str, Any]:
-        """All that a buffer of the same parts needs to go on like this one, as copies in memory."""
+        """The whole state, as copies: a buffer with the same parts continues from it like this one."""
         # The thread that draws ahead needs the lock of the storage: its batches are waited for before.
         with self._ahead_lock:
             ahead = [(*future.result(), size) for size, future in self._drawn_ahead]
@@ -638,15 +638,15 @@ class ReplayBuffer:
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
         """Restore a state of `state_dict`.
 
-        It may be one of TorchRL's buffer, with its tensors; transforms and generators then stay as they are.
+        It may be a state of TorchRL's buffer, with tensors; transforms and generators are then not changed.
 
         Raises:
-            KeyError, RuntimeError, ValueError: it is of a buffer of other parts, or not of one.
+            KeyError, RuntimeError, ValueError: it is not the state of a buffer with the same parts.
         """
         self._load_state(state_dict)
 
     def _load_state(self, state_dict: Mapping[str, Any], check: bool = False) -> None:
-        """As `load_state_dict`; with `check` nothing changes, and what would raise raises."""
+        """As `load_state_dict`; with `check` only the errors are raised, and nothing changes."""
         of_torchrl, stored = "_drawn_ahead" not in state_dict, state_dict["_storage"]
         if of_torchrl and isinstance(stored.get("_storage"), dict):  # without the numbers of the rows
             stored = {**stored, "_storage": copy.copy(stored["_storage"])}  # with its attribute _metadata
@@ -685,7 +685,7 @@ class ReplayBuffer:
             raise ValueError(f"the state of the sampler is not that of a {kind} ({what}).") from error
 
     def _check_loading(self, load_parts: Callable[[], None]) -> None:
-        """Load all but rows, and undo it: what is of other parts raises before rows are written over."""
+        """Load all parts except rows, and undo it: so a wrong state raises before rows are overwritten."""
         sampler, transforms, size = self._sampler, self._transforms.state_dict(), self._batch_size
         transforms["states"] = {key: state for key, state in transforms["states"].items() if state}
         held, generators = dict(vars(sampler)), {self._rng, sampler._rng} - {None}
@@ -701,10 +701,10 @@ class ReplayBuffer:
             self._batch_size = size
 
     def dumps(self, path: PathLike, *, checksums: bool = False) -> None:
-        """Write everything into the folder `path`: all at once, in place of what was dumped there before.
+        """Write the buffer into the folder `path`, as a whole, in place of an earlier dump.
 
         The subfolder `storage` is one that `TensorDict.memmap` writes; a `LazyMemmapStorage` that lies there
-        is not copied. Batches that were drawn ahead of time are not written.
+        is not copied. Batches that were sampled ahead of time are not written.
 
         Args:
             path: the folder.
@@ -720,7 +720,7 @@ class ReplayBuffer:
             replace_tree(str(root), lambda stage, _: self._write(Path(stage), root, checksums))
 
     def _write(self, folder: Path, final: Path, checksums: bool = False) -> None:
-        """Write what `dumps` does into a folder that is going to be moved to `final`."""
+        """As `dumps`, into a folder that the caller moves to `final` afterwards."""
         storage = self._storage
         if isinstance(storage, TensorStorage):
             storage.dumps_to(folder / "storage", final / "storage", checksums)
@@ -737,9 +737,9 @@ class ReplayBuffer:
         write_json(folder / _ABOUT, about)
 
     def loads(self, path: PathLike, *, verify: bool = False) -> None:
-        """Read what `dumps` wrote, into a buffer of the same parts.
+        """Read a folder of `dumps`, into a buffer with the same parts.
 
-        The folder may be one that TorchRL's buffer wrote; transforms and generators then stay as they are.
+        The folder may be one of TorchRL's buffer; transforms and generators are then not changed.
 
         Args:
             path: the folder.
@@ -753,7 +753,7 @@ class ReplayBuffer:
     def _load_from(self, root: Path, member: str = "", verify: bool = False, check: bool = False) -> None:
         """As `loads`; a `member` of TorchRL's ensemble has a folder of this name in each folder of a part.
 
-        With `check` nothing changes, and what would raise raises.
+        With `check` only the errors are raised, and nothing changes.
         """
         if root.is_file():
             raise ValueError(
@@ -857,7 +857,7 @@ _drawing_ahead: weakref.WeakSet[ReplayBuffer] = weakref.WeakSet()
 
 
 def _before_fork() -> None:
-    """A lock that the thread holds, such as the generator's, would stay locked in the other process."""
+    """Wait for the sampling thread: a lock that it holds would stay locked in the child process."""
     for buffer in list(_drawing_ahead):
         for _, future in list(buffer._drawn_ahead):
             future.exception()
@@ -884,7 +884,7 @@ def _made(name: str, given: Any, kind: type, default: Callable[[], Any]) -> Any:
 
 
 def _listens(sampler: Sampler) -> bool:
-    """Whether a sampler does anything when it is told of rows; a list of all rows of a data set is long."""
+    """Whether a sampler uses notifications of written rows; for a whole data set the list of rows is long."""
     kind = type(sampler)
     return kind.extend is not Sampler.extend or kind.mark_update is not Sampler.mark_update
 

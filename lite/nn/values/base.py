@@ -1,4 +1,4 @@
-"""Base of all value estimators: keys, options, and reading of entries."""
+"""Base class of value estimators: keys, options, and reading of entries."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Options(TypedDict, total=False):
 
 
 class ValueEstimatorBase(TensorDictModuleBase):
-    """Base of the value estimators, with the options that all of them have.
+    """Base class of value estimators, with their common options.
 
     An estimator reads a rollout of batch size [*batch, time]: `("next", "reward")`, `("next", "done")` and
     `("next", "terminated")` (done, if that is missing), and the values of observations and next observations,
@@ -77,14 +77,14 @@ class ValueEstimatorBase(TensorDictModuleBase):
     the episode; terminated ones do not. NaN in next inputs of the network is replaced by the observation.
 
     Args:
-        value_network: reads observations and writes `"state_value"`; None: the values are there already.
+        value_network: reads observations and writes `"state_value"`; None if the TensorDict has the values.
         shifted: call the network once, on the observations and, at truncations and the end, the next ones.
             Steps beyond `shifted_budget` of these are False in `"shifted_valid"`, with an advantage of 0.
-        differentiable: whether rewards and what the network reads may be arrays that a gradient is computed
-            for, which targets then have, too; parameters of the network are constants. Of TD0Estimator,
-            TD1Estimator and TDLambdaEstimator alone.
+        differentiable: whether rewards and the network's inputs may be arrays that a gradient is computed
+            for; targets then have it, too. Parameters of the network are constants. For TD0Estimator,
+            TD1Estimator and TDLambdaEstimator only.
         deactivate_vmap, device: accepted, without effect; the device is None or "cpu".
-        skip_existing: whether the network is spared where its outputs are there. None: as `skip_existing()`.
+        skip_existing: do not call the network if its outputs exist. None: as `skip_existing()`.
         advantage_key, value_target_key, value_key: refused, as by torchrl; see `set_keys`.
         value_chunk_size, num_chunks, num_chunk: the size or number of pieces of `value_chunk_dim`.
         shifted_budget: additional steps with `shifted`, at least 1.
@@ -206,7 +206,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
 
     @property
     def out_keys(self) -> list[NestedKey]:  # type: ignore[override]
-        """The TensorDict that advantages and targets are written to."""
+        """The keys of advantages and targets."""
         return [self.tensor_keys.advantage, self.tensor_keys.value_target]
 
     # -- what subclasses call ------------------------------------------------------------------------------
@@ -216,13 +216,13 @@ class ValueEstimatorBase(TensorDictModuleBase):
         raise NotImplementedError(f"{self.__name__} gives no value_estimate.")
 
     def _factor(self, name: str, value: ArrayLike) -> None:
-        """Keep a discount as torchrl does: a buffer, whose floating type is the default one for a number."""
+        """Register a discount as a buffer, as torchrl does; a number gets the default float dtype."""
         given = np.asarray(value)
         dtype = given.dtype if isinstance(value, np.ndarray) else get_default_dtype()
         self.register_buffer(name, given.astype(dtype))
 
     def _discount(self, tensordict: TensorDictBase, reward: Array) -> float | Array:
-        """Gamma, one for all steps or, where windows of several rewards were summed, one for each."""
+        """Gamma: one for all steps, or one for each if windows of rewards were summed (`MultiStep`)."""
         gamma = as_number(self.gamma)
         steps = tensordict.get(self.tensor_keys.steps_to_next_obs, None)
         if steps is None:
@@ -273,7 +273,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         `keys` says which of the network's outputs these are: the value, unless the two are different.
 
         Returns:
-            The values, and what is to be written of them.
+            The values, and the entries of them to write.
         """
         present, following = keys or (self.tensor_keys.value,) * 2
         if self.value_network is None:
@@ -320,7 +320,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         return done if tensordict.get(path, None) is None else self._read(tensordict, path)
 
     def _signals(self, tensordict: TensorDictBase, valid: Array | None, time_dim: int) -> Signals:
-        """Rewards, done and terminated; the last step with a value is cut off where others have none."""
+        """Rewards, done and terminated; the last valid step before an invalid one counts as truncated."""
         reward = self._read(tensordict, next_path(self.tensor_keys.reward))
         done = self._read(tensordict, next_path(self.tensor_keys.done))
         terminated = self._terminated(tensordict, done)
@@ -342,7 +342,7 @@ class ValueEstimatorBase(TensorDictModuleBase):
         return None if self.group_key is None else self._read(tensordict, self.group_key)
 
     def _estimated(self, advantage: Array, target: Array, valid: Array | None) -> Writes:
-        """What is to be written of the results: 0 where there are no values."""
+        """The entries of the results to write; 0 at steps without values."""
         writes = {}
         for key, array in zip(self.out_keys, (advantage, target), strict=True):
             kept = array if valid is None else np.where(expand_to(valid, array), array, array.dtype.type(0))
@@ -355,7 +355,7 @@ def next_path(key: NestedKey) -> Path:
 
 
 def as_number(factor: Array) -> float | Array:
-    """A factor as kernels take it fastest: a Python number, where it is one for all."""
+    """A factor in the form that is fastest for kernels: a Python number if it is a scalar."""
     found: Any = detached(factor)
     if factor.ndim or (is_interpreted(found) and not is_symbolic(found)):
         return found
@@ -373,7 +373,7 @@ def _positive(name: str, value: Any) -> int | None:
 
 
 class AdvantageEstimator(ValueEstimatorBase):
-    """Base of the estimators of advantages; subclasses compute and average them."""
+    """Base class of advantage estimators; subclasses compute and average advantages."""
 
     @dispatch
     def forward(
@@ -428,5 +428,5 @@ class AdvantageEstimator(ValueEstimatorBase):
         raise NotImplementedError
 
     def _averaged(self, advantage: Array, valid: Array | None, tensordict: TensorDictBase) -> Array:
-        """The advantages, standardized if the module is to do that."""
+        """The advantages, standardized if the module has that option."""
         raise NotImplementedError

@@ -95,18 +95,18 @@ def moved(values: Array, given: Array | None, real: Array, name: str, fill: floa
 
 
 def _differ(values: Array, chosen: Array) -> bool:
-    """Whether some row has several numbers among the chosen ones; NaN is none."""
+    """Whether a row has different numbers among the chosen ones; NaN does not count."""
     high = np.where(chosen, values, -np.inf).max(-1, initial=-np.inf)
     return bool((high > np.where(chosen, values, np.inf).min(-1, initial=np.inf)).any())
 
 
 def layout_of(tensordict: TensorDictBase, actor: Any, *keys: NestedKey) -> Array | None:
-    """Mask of the tokens that are not padding, from the first key that tells it; None if none does.
+    """Mask of the tokens that are not padding, from the first key that has it; None if there is none.
 
     Args:
         tensordict: the batch.
-        actor: as of `scored`.
-        keys: that of the tokens, and of others: padded without a mask, these lie as the actor lays rows out.
+        actor: as for `scored`.
+        keys: the key of the tokens, and others, whose padded entries have the actor's layout of rows.
     """
     masks_key = getattr(actor, "masks_key", "masks")
     mask_key = child_key(masks_key, "all_attention_mask")
@@ -127,11 +127,11 @@ def scored(
     Args:
         actor: a module such as an `OnnxWrapper` with generate=False. Where it has `log_probs_key`,
             `tokens_key` and `masks_key`, these are read instead of "log_probs", "tokens" and "masks".
-        tensordict: the batch, which stays as it is.
+        tensordict: the batch; it is not modified.
         strategy: which tokens count, see `GRPOLoss`; or "assistant": the tokens of assistants, or of the
             responses if no mask of assistants is present.
         given: mask of the batch's tokens that are not padding, (*batch, T).
-        key: where the actor writes the log-probs.
+        key: key of the log-probs that the actor writes.
 
     Raises:
         KeyError: the actor writes no log-probs.
