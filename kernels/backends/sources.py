@@ -25,7 +25,7 @@ def digest() -> str:
 
 
 def digest_of(kernels: Path) -> str:
-    """The same of a folder that holds this package."""
+    """The digest for a folder that has this package's files."""
     found = hashlib.sha256()
     for path in sorted(
         (*kernels.glob("_*.py"), *kernels.glob("cpu/**/*.py"), kernels / "backends" / "jit.py")

@@ -11,7 +11,7 @@ import numpy as np
 
 from lite.kernels._types import Array, Bools, Floats, Ints, LogitData
 
-_TOGETHER = 1 << 16  # logits
+_TOGETHER = 1 << 16  # logits that are processed at a time
 _COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
 _MODEL, _SAMPLED, _MASS = 1, 2, 4  # as in token_log_probs.py
 
@@ -20,11 +20,11 @@ class Softmax(NamedTuple):
     """The softmax of each row.
 
     Attributes:
-        highest: logit.
+        highest: the highest logit.
         total: the log of the sum of exp((x - highest) * inverse); 0 where there is none.
         spread: the mean of (x - highest) * inverse under these weights.
-        unknown: whether there is NaN.
-        count: how often the row has its highest logit.
+        unknown: whether a logit is NaN.
+        count: the number of logits that are the highest.
         rest: the sum of exp((x - highest) * inverse) over the others.
     """
 

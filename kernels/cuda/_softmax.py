@@ -31,7 +31,7 @@ TOKENS, POSITIONS, TEMPERATURES = 1, 2, 4  # bits: masks of tokens, of positions
 
 @device
 def place(layout: Layout, row: int) -> int:
-    """Where in its memory a row starts; a layout is that of row 0, and three axes' lengths and strides."""
+    """The position of a row in memory; a layout has that of row 0, and three axes' lengths and strides."""
     above = row // layout[1]
     outer = above // layout[2]
     return (

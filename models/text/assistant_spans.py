@@ -145,7 +145,7 @@ class _Finder:
             if self._with({piece: _mark()}) != self.text:
                 raise self._unknown(piece.turn)
             return 0, 0  # the template does not write it at all
-        # Marks stay where they are put from the first character that is kept on, up to the last one.
+        # A mark survives between the first and the last character that the template keeps: bisect both ends.
         first = 0
         if self._place(piece, 0) is None:
             first = bisect.bisect_left(range(last), True, 1, key=lambda i: self._place(piece, i) is not None)

@@ -62,6 +62,7 @@ class LLMWrapperBase(TensorDictModuleBase):
         raise NotImplementedError(f"{type(self).__name__} does not define get_new_version")
 
     def _selected(self, out: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The inputs and outputs of `out`, if `select_out_keys` chose outputs."""
         # The entry that is read may be inside one that is written: to select both would select the former.
         is_collection = isinstance(out, TensorCollection)
         if "_out_keys_apparent" not in self.__dict__ or not is_collection:

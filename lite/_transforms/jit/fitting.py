@@ -20,7 +20,7 @@ _KEYS, _FORMS = 7, 8  # where the keys of a TensorDict's structure are, and the 
 def unread(program: Program, structures: list[Structure], first: int) -> list[frozenset[Place]]:
     """The entries of each argument that a graph neither reads nor returns, by the argument's containers.
 
-    A dynamic size that is read off such an entry is read off another one from here on.
+    A dynamic size that was read from such an entry is read from another one from here on.
 
     Args:
         program: program of the step.
@@ -49,6 +49,10 @@ def unread(program: Program, structures: list[Structure], first: int) -> list[fr
 
 
 def _unread(structure: Structure, used: set[int], whole: set[int], leaf: int, place: int) -> Iterator[Place]:
+    """The entries of a structure without a leaf in `used` and without a container in `whole`.
+
+    `leaf` and `place` are the numbers of the structure's first leaf and of its first container.
+    """
     tag = structure[0]
     if tag not in ("list", "tuple", "dict", "td"):
         return
@@ -64,6 +68,7 @@ def _unread(structure: Structure, used: set[int], whole: set[int], leaf: int, pl
 
 
 def _given(structure: Any) -> Iterator[int]:
+    """The numbers of the arguments' containers that are results of the step themselves ("given")."""
     if isinstance(structure, tuple) and structure:
         if structure[0] == "given":
             yield structure[1]
@@ -141,6 +146,7 @@ def titles(structure: Structure, name: str) -> Iterator[str]:
 
 
 def _entries(structure: Structure, name: str, path: tuple[str, ...]) -> Iterator[str]:
+    """`titles` for the arrays of a TensorDict, whose path from the argument is `path`."""
     for key, form in zip(structure[_KEYS], structure[_FORMS:], strict=True):
         if form[0] == "td":
             yield from _entries(form, name, (*path, key))
@@ -201,6 +207,10 @@ def _head(value: Structure, wanted: Structure, of: str = "") -> str:
 def _keys(
     value: Structure, wanted: Structure, passed: frozenset[Place], count: list[int], path: tuple[str, ...]
 ) -> tuple[list[Any], list[Any]]:
+    """The keys that `value` lacks, and those that `wanted` lacks, also in nested TensorDicts.
+
+    `count` has the number of the next container, in which `passed` names entries.
+    """
     place = count[0]
     count[0] += 1
     have = dict(zip(value[_KEYS], value[_FORMS:], strict=True))

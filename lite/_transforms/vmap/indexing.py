@@ -182,6 +182,7 @@ def where_true(level: Level, mask: BatchedArray) -> list[Any]:
 
 
 def _set_masked(level: Level, x: Any, index: Any, new: Any) -> None:
+    """`x[index] = new` with a mapped mask in the index: by `np.where` for one number, else in a loop."""
     items = index if type(index) is tuple else (index,)
     before = len(items) - 1
     if ndim_of(new) == 0 and _is_mask(items[-1]) and all(item == _ALL for item in items[:-1]):

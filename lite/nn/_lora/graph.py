@@ -74,7 +74,7 @@ def adapt(
 
 
 def with_outputs(module: GraphModule, names: Sequence[str]) -> GraphModule:
-    """A module of other values of the graph, with the very parameters of this one."""
+    """A module whose outputs are other values of the graph; it shares the parameters of this one."""
     source = module._source
     base = source.base if isinstance(source, AdaptedSource) else source
     other = Source(base.path, base._content, tuple(names), base.compute_dtype)
@@ -99,7 +99,7 @@ def adapters_of(module: GraphModule) -> list[Adapter]:
 
 
 def merge(module: GraphModule) -> None:
-    """Write the adapters of a module into its weights, which are new arrays then, and take them out.
+    """Add the adapters of a module to its weights, which become new arrays, and remove the adapters.
 
     Raises:
         ValueError: a weight is quantised, or something else reads it, too.
@@ -127,6 +127,7 @@ def merge(module: GraphModule) -> None:
 
 
 def _check_merges(one: Projection, source: AdaptedSource, reads: Mapping[str, int]) -> None:
+    """Raise ValueError if the adapter of a projection cannot be merged into its weight."""
     reason = None
     if one.quantised:
         reason = "its weight is quantised: keep the adapter beside it, and save that (save_adapter)"
@@ -139,7 +140,7 @@ def _check_merges(one: Projection, source: AdaptedSource, reads: Mapping[str, in
 
 
 def _reads(graph: OperationGraph) -> dict[str, int]:
-    """How often each name is read, by nodes and as an output."""
+    """The number of reads of each name, by nodes and as outputs."""
     found: dict[str, int] = {}
     for name in (*(x.name for x in graph.outputs), *(name for node in graph.nodes for name in node.inputs)):
         found[name] = found.get(name, 0) + 1
@@ -151,7 +152,7 @@ def _reads(graph: OperationGraph) -> dict[str, int]:
 
 
 def _remove_empty(module: Any) -> None:
-    """Take out children that hold nothing."""
+    """Remove children without parameters, buffers and children."""
     for name, child in list(module._modules.items()):
         _remove_empty(child)
         if not (child._modules or child._parameters or child._buffers):
@@ -159,12 +160,13 @@ def _remove_empty(module: Any) -> None:
 
 
 def _dtype(one: Projection, compute_dtype: str | None) -> np.dtype[Any]:
-    """The dtype of an adapter's matrices: what the product is computed in."""
+    """The dtype of an adapter's matrices: that of the product's computation."""
     dtype = dtype_of(one.element_type)
     return np.dtype(compute_dtype) if compute_dtype is not None and dtype.itemsize < 4 else dtype
 
 
 def _with_adapters(graph: OperationGraph, chosen: Mapping[Span, Projection], scale: float) -> OperationGraph:
+    """The graph with a node for each adapter behind the product that it belongs to."""
     nodes: list[Operation] = []
     for node in without_own_adapters(graph):
         bodies = {

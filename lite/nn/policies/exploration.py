@@ -61,7 +61,7 @@ class ExplorationModule(TensorDictModuleBase):
         """Shrink the amount of exploration: a training loop calls it with the frames of each batch.
 
         Args:
-            frames: how many there were since the last call.
+            frames: the number of frames since the last call.
         """
         start, end, now = (getattr(self, self._amount + suffix) for suffix in ("_init", "_end", ""))
         now[...] = max(end, now - frames * (start - end) / self.annealing_num_steps)
@@ -82,7 +82,7 @@ class ExplorationModule(TensorDictModuleBase):
 
         Raises:
             RuntimeError: there are no specs.
-            KeyError: there is none of the action.
+            KeyError: there is no spec of the action.
         """
         if self._spec is None:
             raise RuntimeError(f"{type(self).__name__} needs a spec: give one, or set its attribute spec.")
@@ -276,10 +276,10 @@ class OrnsteinUhlenbeckProcessModule(ExplorationModule):
         annealing_num_steps: frames from the one to the other; see `step`.
         theta, mu, sigma, dt: parameters of the noise.
         x0: the noise before the first step, a number or an array that broadcasts to the action; 0 by default.
-        sigma_min: what sigma shrinks to within an episode; None: it stays as it is.
+        sigma_min: the value that sigma shrinks to within an episode; None for a constant sigma.
         n_steps_annealing: steps of an episode from `sigma` to `sigma_min`.
         action_key: key of the action.
-        is_init_key: where the flags are that an episode begins, (*batch, 1) or (*batch); no episode begins if
+        is_init_key: key of flags that an episode begins, (*batch, 1) or (*batch); no episode begins if
             there is no such entry.
         safe: whether a spec is needed. A spec that is given is projected to, in any case.
         device: None or "cpu".

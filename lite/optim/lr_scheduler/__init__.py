@@ -1,8 +1,8 @@
 """Schedules of learning rates.
 
-- `schedules`: the base of all, and those that follow the number of the step
-- `cycles`: those that rise again
-- `metrics`: those that follow what training measures
+- `schedules`: the base class, and schedules by the number of the step
+- `cycles`: schedules that rise again
+- `metrics`: schedules by metrics of the training
 """
 
 from lite.optim.lr_scheduler.cycles import CosineAnnealingWarmRestarts, OneCycleLR
