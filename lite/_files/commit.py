@@ -48,13 +48,13 @@ _OCCUPIED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR, errno.EBUSY)
 def replace_tree(root: str, write: Callable[[str, Listing], T], names: Collection[str] | None = None) -> T:
     """Call `write` on a new folder, then make its files the content of `root`; other files in `root` stay.
 
-    Nothing changes if `write` raises. Its second argument is what `root` holds. If that is anything, no other
-    writer is active (if the system has locks), and `write` may read `root`.
+    Nothing changes if `write` raises. Its second argument has the entries of `root`. If there are some, no
+    other writer is active (if the system has locks), and `write` may read `root`.
 
     Args:
         root: the folder.
         write: see above.
-        names: all files that `write` may make, if it makes no folders: a listing takes a twentieth of all.
+        names: all files that `write` may make, if it makes no folders: listing them takes a twentieth of all.
     """
     with naming(root):
         return _replaced(root, write, names)
@@ -215,7 +215,7 @@ def _own() -> str:
 
 
 def _remove_abandoned(folder: str, names: Iterable[str], beside: str = "") -> None:
-    """Remove what dead writers of this machine left in a folder, of its `names`, or only for one file."""
+    """Remove files and folders of dead writers of this machine: those among `names`, or of one file only."""
     mine = f"{beside}{_STAGE}{_host()}-"
     for name in names:
         if name.startswith(mine):
@@ -237,7 +237,7 @@ def is_writing(pid: int, rest: str) -> bool:
 
 
 def _remove_abandoned_beside(folder: str, name: str) -> None:
-    """Remove what dead writers to a file left.
+    """Remove the files that dead writers to a file left.
 
     A listing takes the longer the more files there are: 3 ms for 10,000, where a write takes 0.1. It takes at
     most a twentieth of the time.
@@ -246,7 +246,7 @@ def _remove_abandoned_beside(folder: str, name: str) -> None:
     if start < _listed_until.get(folder, start):
         return
     _remove_abandoned(folder, os.listdir(folder), name)
-    _listed_until.clear()  # a folder after the other is written to
+    _listed_until.clear()  # one folder is enough: usually folders are written one after the other
     end = time.monotonic()
     _listed_until[folder] = end + 20 * (end - start)
 
@@ -256,7 +256,7 @@ def finish(root: str, there: Listing | None = None) -> None:
 
     Args:
         root: the folder.
-        there: what it holds, if that is known.
+        there: its entries, if they are known.
     """
     _refuse_link(f"{root}/{COMMIT}")
     _move(f"{root}/{COMMIT}", root, there)

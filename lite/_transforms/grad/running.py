@@ -1,6 +1,6 @@
-"""For code that also runs inside `grad`: what a parameter computes as.
+"""The state of running gradients, and the array that a parameter computes with in them.
 
-`lite.nn` imports this file at once and the rest of `grad` when it is used, so it knows nothing of the rest.
+`lite.nn` always imports this file, but the rest of `grad` on first use, so this file imports none of it.
 """
 
 from __future__ import annotations
@@ -11,20 +11,20 @@ from typing import Any
 
 pauses = [0]  # the number of threads under `no_grad`, a cheap first check
 nestings = [0]  # the number of gradients that run inside of another one, likewise
-complexes = [False]  # whether there were complex numbers in a gradient, likewise
+complexes = [False]  # whether a gradient had complex numbers, likewise
 
 
 class _State(threading.local):
     """The state of one thread.
 
     Attributes:
-        leaf: makes what a parameter computes as: a traced array under `enable_grad`, else `base`.
-        base: the same where no gradient is wanted: None for its array, unless a graph is traced.
-        paused: whether nothing is recorded: under `no_grad`.
-        before: `leaf` and `paused` as they were before each mode that is entered.
-        levels: levels of the gradients that run, the innermost last.
+        leaf: maps a parameter to the array that it computes with: traced under `enable_grad`, else `base`.
+        base: this map without a gradient: None for the parameter's own array, unless a graph is traced.
+        paused: whether `no_grad` is active, so that nothing is recorded.
+        before: the values of `leaf` and `paused` before each mode that was entered.
+        levels: levels of the running gradients, the innermost last.
         floor: gradients of lower levels record nothing: they run outside of a `no_grad`.
-        for_complex: whether a rule runs that makes complex numbers of real ones.
+        for_complex: whether a rule runs that returns complex numbers for real ones.
     """
 
     def __init__(self) -> None:

@@ -280,7 +280,7 @@ def with_vjp_of_all(
 
 
 class ComplexResult(TypeError):
-    """A rule made complex numbers of real ones, and may be for real ones alone."""
+    """Raised if a rule returns complex numbers for real ones, and may hold for real numbers only."""
 
     def __str__(self) -> str:
         return "its rule is not for complex numbers: use real and imaginary parts"
@@ -290,7 +290,7 @@ def has_derivative(value: Any, parents: Sequence[tuple[Node, Vjp]] = ()) -> bool
     """Whether a result is recorded: it holds floats, and `no_grad` is not active.
 
     Raises:
-        ComplexResult: it is complex, its parents are real, and no rule that is for that runs.
+        ComplexResult: it is complex, its parents are real, and the rule does not declare that.
     """
     dtype = value.dtype
     if dtype not in _FLOATS and not is_floating(dtype):

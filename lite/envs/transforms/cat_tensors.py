@@ -1,4 +1,4 @@
-"""`CatTensors`: several entries joined into one."""
+"""`CatTensors`: concatenates several entries into one."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ _join_arrays: Any = unwrap(np.concatenate)  # without a look for other types, in
 
 
 class CatTensors(Transform):
-    """Joins entries into one.
+    """Concatenates entries into one.
 
     Args:
-        in_keys: entries to join; None for all observations of one dimension, in an environment.
-        out_key: where the result goes.
-        dim: the dimension along which they are joined.
-        del_keys: drop the entries that were joined.
-        unsqueeze_if_oor: insert a dimension where an entry has not enough of them.
-        sort: join them in the order of their names.
+        in_keys: entries to concatenate; None for all one-dimensional observations of the environment.
+        out_key: key of the result.
+        dim: the dimension along which entries are concatenated.
+        del_keys: remove the concatenated entries.
+        unsqueeze_if_oor: insert a dimension into entries that do not have the dimension `dim`.
+        sort: concatenate in the order of the names.
 
     Raises:
         ValueError: there are no `in_keys`, and `dim` is not -1.
-        TypeError: `out_key` is no key.
+        TypeError: `out_key` is not a key.
         KeyError: an entry is missing.
 
     Source:
@@ -69,7 +69,7 @@ class CatTensors(Transform):
     _transforms_reset = True
 
     def _default_in_keys(self) -> list[NestedKey]:
-        """Those of the environment that it is in, which stay as they are found first."""
+        """The one-dimensional observations of the environment, which are looked up once and kept."""
         if self.parent is None:
             return []
         specs = self.parent.full_observation_spec.items(True, True)
@@ -82,7 +82,7 @@ class CatTensors(Transform):
         return [key for key in self.in_keys if key != self.out_keys[0]]
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
-        """Join the entries, in place."""
+        """Concatenate the entries, in place."""
         keys, dim, target, more_dims, drops = self.__dict__["_listed"] or self._list()
         dense, join, values = type(tensordict) is TensorDict, _join_arrays, []
         entries: Any = tensordict._data if dense else {}
@@ -139,5 +139,5 @@ def _with_dims(values: list[Any], dim: int) -> list[Any]:
 
 
 def _name(key: NestedKey) -> str:
-    # The separator that TorchRL sorts with: another one would put some nested keys into another order.
+    # TorchRL's separator: with another one some nested keys would be sorted differently.
     return key if isinstance(key, str) else "_-|-_".join(key)
