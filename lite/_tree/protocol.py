@@ -38,7 +38,7 @@ MISSING: Final[Any] = _Missing()
 
 
 class ClassRegistry:
-    """The public classes, for lower packages that make instances of them and cannot import them.
+    """The public classes, for lower packages, which make instances of them but cannot import them.
 
     `lite._tensordict` sets its classes, once.
     """

@@ -23,13 +23,13 @@ class OnnxModule(TensorDictModule):
     `lite.nn.Module.to_onnx` writes beside a graph (``policy.onnx.json``). With arrays it returns the output,
     or a tuple of the outputs.
 
-    Any number of leading dimensions of the inputs is the batch, which the graph sees as one dimension, at its
-    own batch axis: where most inputs share a dynamic size. So an LSTM's state (layers, batch, features) is an
-    entry (batch, layers, features). A graph without dynamic sizes takes exactly its shapes; one of a single
-    row takes a frame without it, too, and then gives no row. An input of one number a row may have a one
-    behind, as flags of environments. Values are cast to the graph's dtypes within their kind (float64 to
-    float32, integers to floats, integers to narrower ones if they fit). Copies share a session; pickling
-    keeps the path. Threads may share a module.
+    The inputs may have any number of batch dimensions in front. The graph sees them as one dimension, at its
+    batch axis: the axis at which most inputs share a dynamic size. So an LSTM's state (layers, batch,
+    features) is an entry (batch, layers, features). A graph without dynamic sizes takes exactly its shapes.
+    If it is for a single row, the row's dimension may be missing in all inputs and outputs. An input of one
+    number per row may have a last dimension of 1, as flags of environments. Values are cast to the graph's
+    dtypes (float64 to float32, integers to floats, integers to narrower ones if they fit). Copies share a
+    session; pickling keeps the path. Threads may share a module.
 
     States that the contract pairs (an LSTM's, the frames of `CatFrames`) go from ("next", key) to key, as
     `lite.envs.step_mdp` does. They may be missing where all of "is_init" is True: an episode starts.
@@ -44,12 +44,14 @@ class OnnxModule(TensorDictModule):
         batch_axes: the batch axis of some inputs and outputs by the graph's names, None for no batch.
         runtime: "onnxruntime"; "numpy", slower, without a GPU; None for LITE_RUNTIME of the environment, or
             onnxruntime where it is installed, and NumPy, with a warning, where it is not.
-        inplace, strict: as of `TensorDictModule`; raise KeyError for a missing input.
+        inplace: as for `TensorDictModule`.
+        strict: raise KeyError for a missing input, as `TensorDictModule` does.
 
     Raises:
         FileNotFoundError: there is no such file, or data of the graph beside it are missing.
-        ValueError: no ONNX graph, or data outside its folder; keys or axes that do not fit; inputs that are
-            no numeric tensors; an invalid contract, or another graph's; NumPy lacks an operator or option.
+        ValueError: not an ONNX graph, or data outside its folder; keys or axes that do not fit; inputs that
+            are not numeric tensors; an invalid contract, or another graph's; NumPy lacks an operator or
+            option.
         TypeError: `model` is neither a path nor a session.
         ImportError: with `runtime="onnxruntime"`, without it; the message has the pip command.
         RuntimeError: `device="cuda"` without a usable GPU.

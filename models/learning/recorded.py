@@ -1,6 +1,6 @@
-"""Log-probs among the ids that tokens were drawn from.
+"""Log-probs of tokens under softmaxes restricted to the ids that they were sampled from.
 
-There are logits of a few tokens at a time, which are computed again in the backward pass.
+Logits are computed for a few tokens at a time, and again in the backward pass, so that memory stays small.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from numpy.typing import NDArray
 from lite import checkpoint
 from lite.nn import functional
 
-BLOCK = 1 << 23  # logits at once
+BLOCK = 1 << 23  # logits that are in memory at a time
 Support = tuple[NDArray[np.int64], NDArray[Any]]
-"""Of L tokens of a row: offsets (L + 1,) of the ids that each was drawn from, and these; none for all."""
+"""(offsets, ids) of a row: token t was sampled from ids[offsets[t]:offsets[t + 1]], or from all if empty."""
 
 
 class Recorded:
-    """The ids that tokens were drawn from, where that is not all of the vocabulary.
+    """The ids that tokens were sampled from, if those are not the whole vocabulary.
 
     Args:
-        parts: the ids of each place among all that is scored; None for the vocabulary.
+        parts: the ids for each scored position, row by row; None for the whole vocabulary.
     """
 
     def __init__(self, parts: list[Any]) -> None:
@@ -54,14 +54,14 @@ class Recorded:
         mask: NDArray[np.bool_],
         temperature: float,
     ) -> Any:
-        """As `lite.nn.functional.linear_log_probs`, among these ids.
+        """As `lite.nn.functional.linear_log_probs`, with softmaxes restricted to these ids.
 
         Args:
             hidden: (rows, tokens, D).
-            weight: (V, D), or an object that gives its rows.
+            weight: (V, D), or an object with `shape` and `rows(start, stop)`.
             bias: (V,) or None.
             targets: (rows, tokens).
-            mask: what is wanted, (rows, tokens); 0 elsewhere.
+            mask: the tokens to score, (rows, tokens); other log-probs are 0.
             temperature: the logits are divided by it.
         """
         vocabulary = weight.shape[0]
@@ -78,7 +78,7 @@ class Recorded:
     def log_probs_of_logits(
         self, logits: Any, targets: NDArray[np.int64], mask: NDArray[np.bool_], temperature: float
     ) -> Any:
-        """The log-probs of logits (rows, tokens, V)."""
+        """`log_probs` from logits (rows, tokens, V)."""
         flat = logits.reshape(-1, logits.shape[-1])
         return self._spread(mask, mask.size, lambda at: self._picked(flat[at], at, targets, temperature))
 
@@ -92,7 +92,7 @@ class Recorded:
 
     @staticmethod
     def _spread(mask: NDArray[np.bool_], count: int, part: Any) -> Any:
-        """Log-probs of `count` wanted places at a time, laid out as the mask is."""
+        """Call `part` for `count` positions of the mask at a time; the results in the mask's shape."""
         at = np.flatnonzero(mask)
         found: list[Any] = [np.zeros(1, np.float32)]
         found += [part(at[start : start + count]) for start in range(0, len(at), count)]
@@ -107,7 +107,7 @@ def recorded(
     """The recorded supports of scored tokens; None if all were sampled from the whole vocabulary.
 
     Args:
-        shape: shape of what is scored, (lines, tokens).
+        shape: shape of the scored tokens, (lines, tokens).
         supports: a line, columns of it, the record of a row, and which of its tokens are scored there.
     """
     parts: list[Any] = [None] * (shape[0] * shape[1])

@@ -12,14 +12,14 @@ from lite.kernels._types import Bools, LogitData
 from lite.kernels.backends.jit import jit
 from lite.kernels.cpu.vectors.formulas import ROUND, Operations, Vector, by_number, folded, written
 
-BLOCK = 2048
+BLOCK = 2048  # logits: 8 or 16 KB
 _COLDEST = -1e4  # exp of it is 0, and 0 times it is 0
-_REACH = 20.0  # how far above its reference an exponent may lie
-_FAR = 2.0**15  # where an exponent has no room for enough digits behind its point
-_SURE = 0.4  # a share of the probability from which on a log-prob is close to 0
+_REACH = 20.0  # the largest exponent above the reference for which the reference is kept
+_FAR = 2.0**15  # an exponent from which on too few bits are left for its fraction
+_SURE = 0.4  # a probability of the highest entry from which on its log-prob is close to 0
 
 _LOG2E, _LN2 = 1.4426950408889634, 0.6931471805599453
-_FLOOR = {4: -125.0, 8: -1021.0}  # powers of 2 below it may be no normal numbers
+_FLOOR = {4: -125.0, 8: -1021.0}  # smaller powers of 2 may be subnormal, by bytes of the type
 
 # 2**f for |f| <= 1/2: in float32 to a relative error of 1.1e-7, in float64 the Taylor series, 2e-16.
 _POWERS: dict[int, list[float]] = {
@@ -37,15 +37,15 @@ def _power(o: Operations, t: Vector, f: Vector) -> Vector:
 
 
 def _scales(o: Operations, inverse: Vector) -> tuple[Vector, Vector]:
-    """1 / (temperature ln 2) in the vectors' type, and what that lacks of the float64 value."""
+    """1 / (temperature ln 2) in the vectors' type, and the rest of its float64 value."""
     scale = o.narrow(inverse * _LOG2E)
     return scale, o.narrow(inverse * _LOG2E - o.wide(scale))
 
 
 def _exponent(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> tuple[Vector, Vector]:
-    """k with ROUND and f, together (x - reference) * inverse / ln 2, but no less than the floor.
+    """t = k + ROUND and f, where k + f is (x - reference) * inverse / ln 2, but no less than the floor.
 
-    Neither that nor the product is rounded on the way to f.
+    Fused operations keep the difference and the product unrounded until f.
     """
     scale, low = _scales(o, inverse)
     shift = o.narrow(ROUND[o.itemsize] - reference * (inverse * _LOG2E))
@@ -57,7 +57,7 @@ def _exponent(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> t
 
 @by_number(results=2)
 def exp(o: Operations, x: Vector) -> tuple[Vector, Vector]:
-    """x, cut where exp(x) is not a normal number any more, and exp(x); x up to 80."""
+    """x, but no less than where exp(x) becomes subnormal, and exp(x); x up to 80."""
     shift = ROUND[o.itemsize]
     x = o.at_least(x, _FLOOR[o.itemsize] * _LN2)
     t = o.fused(x, _LOG2E, shift)
@@ -83,18 +83,18 @@ def sum_of_exp(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> 
 
 @folded(parameters=2, total="sum", weighted="sum", top="max")
 def sums_of_exp(o: Operations, x: Vector, reference: Vector, inverse: Vector) -> tuple[Vector, ...]:
-    """The same, and in the middle the sum of y 2**y, where 2**y are the terms of the first one."""
+    """As `sum_of_exp`, with the sum of y 2**y in the middle, where 2**y are the terms of the first sum."""
     t, f = _exponent(o, x, reference, inverse)
     e = _power(o, t, f)
     return e, ((t - ROUND[o.itemsize]) + f) * e, x
 
 
 def _apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) -> tuple[Vector, Vector]:
-    """d = x - highest, no less than what a power of 2 can be of, and exp(d * inverse)."""
+    """d = x - highest, but no less than the floor, and exp(d * inverse)."""
     scale, low = _scales(o, inverse)
     top, floor = o.narrow(highest), o.narrow(_FLOOR[o.itemsize] / (inverse * _LOG2E))
     d = x - top
-    lost = (x - (d - (d - x))) - (top + (d - x))  # by rounding d; NaN where d is infinite
+    lost = (x - (d - (d - x))) - (top + (d - x))  # the rounding error of d (TwoSum); NaN for infinite d
     lost = o.where(d < floor, 0.0, lost)
     d = o.at_least(d, floor)
     t = o.fused(d, scale, ROUND[o.itemsize])
@@ -104,9 +104,9 @@ def _apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) -> tuple[
 
 @folded(parameters=2, count="sum", rest="sum", weighted="sum")
 def sums_apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) -> tuple[Vector, ...]:
-    """How many entries equal `highest`, which none exceeds.
+    """The number of entries equal to `highest`, which none exceeds, and two sums over the others.
 
-    Over the others, with d = x - highest, the sums of exp(d * inverse) and of d exp(d * inverse).
+    With d = x - highest they are the sums of exp(d * inverse) and of d exp(d * inverse).
     """
     d, e = _apart(o, x, highest, inverse)
     e = o.where(d >= 0.0, 0.0, e)
@@ -115,21 +115,21 @@ def sums_apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) -> tu
 
 @written(parameters=2)
 def weights_apart(o: Operations, x: Vector, highest: Vector, inverse: Vector) -> Vector:
-    """exp((x - highest) * inverse), 1 where that is 0, and next to nothing for what is far below."""
+    """exp((x - highest) * inverse), at most 1, and at least 2**-125 (float64: 2**-1021)."""
     d, e = _apart(o, x, highest, inverse)
     return o.where(d >= 0.0, 1.0, e)
 
 
 @written(parameters=3)
 def scaled_apart(o: Operations, x: Vector, highest: Vector, inverse: Vector, scale: Vector) -> Vector:
-    """`weights_apart` times a number; of what exceeds `highest`, that number."""
+    """`weights_apart` times `scale`."""
     d, e = _apart(o, x, highest, inverse)
     return o.where(d >= 0.0, 1.0, e) * o.narrow(scale)
 
 
 @folded(parameters=0, unknown="sum", infinite="sum")
 def odd(o: Operations, x: Vector) -> tuple[Vector, ...]:
-    """How many entries are NaN, and how many +inf."""
+    """The numbers of entries that are NaN and that are +inf."""
     return o.where(x != x, 1.0, 0.0), o.where(x == float("inf"), 1.0, 0.0)
 
 
@@ -138,7 +138,7 @@ def statistics(
     flat: LogitData, bfloat16: bool, begin: int, size: int, keep: Bools, allowed: int, inverse: float,
     weigh: LogitData | None,
 ) -> tuple[float, float, float, float, bool]:  # fmt: skip
-    """The softmax of one row in one pass: what it takes to score any of its entries.
+    """The statistics of the softmax of one row, in one pass, from which any entry can be scored.
 
     Exponents are relative to a reference near the maximum of the first block. A later entry may exceed it a
     little without a new reference. If such an entry has much of the probability, its block is read again at
@@ -158,7 +158,7 @@ def statistics(
     reference = -np.inf
     near: Any = False  # whether the reference serves for exponents
     count = rest = weighted = 0.0
-    held = held_weighted = 0.0  # of the block that holds the highest entry so far
+    held = held_weighted = 0.0  # the sums of the block with the highest entry so far
     holder, most = 0, -np.inf
     unknown: Any = False
     first = 0
@@ -187,12 +187,12 @@ def statistics(
             nans, infinities = odd(values, bfloat16, kept)
             unknown |= nans > 0.0 or rest != rest or held != held
             count += infinities
-            if count > 0.0:  # all else has no share
+            if count > 0.0:  # +inf has all of the probability
                 reference, near = np.inf, False
                 rest = weighted = held = held_weighted = 0.0
             first += BLOCK
             continue
-        if size <= BLOCK:  # its turn comes below
+        if size <= BLOCK:  # the only block is read after the loop
             reference = most = top
             break
         units = top * inverse * _LOG2E
@@ -216,7 +216,7 @@ def statistics(
         weighted = (weighted + held_weighted + distance * rest) * factor
         rest *= factor
         reference, holder, most, held, held_weighted = base, first - BLOCK, top, more, more_weighted
-        if near:  # this block comes again
+        if near:  # the loop reads this block again, with the new reference
             most = -np.inf
     highest = reference
     if abs(reference) < np.inf:

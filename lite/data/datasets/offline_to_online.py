@@ -1,4 +1,4 @@
-"""OfflineToOnlineReplayBuffer: batches of recorded data and of what the running policy adds."""
+"""OfflineToOnlineReplayBuffer: batches of recorded data and of new data from the running policy."""
 
 from __future__ import annotations
 
@@ -31,27 +31,27 @@ def _in_a_row(items: Any) -> Any:
 
 
 class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
-    """Draw a share of each batch from recorded data, and the rest from what was added since.
+    """Samples a share of each batch from recorded data, and the rest from added data.
 
     It is an ensemble of two buffers whose batches are flat: `"index"` has `"buffer_ids"`, 0 for recorded
-    elements. `extend` writes to the other buffer alone; `len` counts the elements of both. All elements are
-    of the recorded data until something was added. Both have the same entries: of batches of a collector
-    and of Minari's leave out what the other has not, such as "collector" and "episode".
+    elements. `extend` writes to the other buffer only; `len` counts the elements of both. Batches have
+    recorded elements only until data was added. Both buffers must have the same entries: exclude entries that
+    only collectors or only Minari's data sets have, such as "collector" and "episode".
 
     Args:
-        offline_dataset: a buffer of the recorded data, or such as "minari:D4RL/door/human-v2" for a
+        offline_dataset: a buffer of the recorded data, or a name such as "minari:D4RL/door/human-v2" for a
             `MinariExperienceReplay`.
-        online_storage: the storage of what is added.
+        online_storage: the storage of added data.
         online_capacity: the size of a `LazyTensorStorage` in place of `online_storage`.
         offline_fraction: the share of each batch that is recorded, rounded to elements, above 0 and below 1.
         batch_size: the default batch size of `sample`.
         transform: called with each batch, after the transforms of the buffers.
-        generator: a seed or generator, which draws from what was added; the recorded data has its own.
-        **dataset_kwargs: of `MinariExperienceReplay`, for a name.
+        generator: a seed or generator for added data; the buffer of recorded data has its own.
+        **dataset_kwargs: arguments of `MinariExperienceReplay`, with a name.
 
     Raises:
-        TypeError: something else than a buffer or a name.
-        ValueError: not one of `online_storage` and `online_capacity`; a share or a name out of the range;
+        TypeError: `offline_dataset` is neither a buffer nor a name.
+        ValueError: not exactly one of `online_storage` and `online_capacity`; a wrong share or name;
             a name without a batch size, or `dataset_kwargs` without a name; recorded data that prefetches.
 
     Source:
@@ -113,12 +113,12 @@ class OfflineToOnlineReplayBuffer(ReplayBufferEnsemble):
         )
 
     def set_rng(self, generator: Seed) -> None:
-        """Draw from what was added with a seed or a generator from now on."""
+        """Sample added data with a seed or a generator from now on."""
         super().set_rng(generator)
         self.online_buffer.set_rng(self._rng)
 
     def extend(self, data: Any) -> Any:
-        """Write new elements; gives their indices. See `ReplayBuffer.extend`."""
+        """Write new elements; returns their indices. See `ReplayBuffer.extend`."""
         return self.online_buffer.extend(data)
 
     def anneal(self, step: int, total_steps: int) -> None:

@@ -17,8 +17,8 @@ from lite.nn.layers.linear import Linear, linear
 class LoraLinear(Linear):
     """A `Linear` with y = x Wᵀ + b + scale (x Aᵀ) Bᵀ; its children `lora_A` and `lora_B` hold the matrices.
 
-    Modules that read the weight of a child instead of calling it, as `MultiheadAttention` does, get that of
-    the sum.
+    Modules that read the weight of a child instead of calling it, as `MultiheadAttention` does, get W +
+    scale B A.
     """
 
     lora_A: Linear
@@ -79,8 +79,8 @@ class Adapter:
     """An adapter of a module.
 
     Attributes:
-        name: path of what it is beside, as PEFT has it in its files.
-        graph_name: the same as the graph of a decoder has it in the names of its inputs.
+        name: path of its layer in PEFT's form.
+        graph_name: this path in the names of a decoder graph's inputs.
         a, b: the modules that hold the matrices, each with the name of its parameter there.
         scale: alpha / rank.
         dtype: of the graph's inputs for them; None for their own.
@@ -100,7 +100,7 @@ class Adapter:
         return a.get_parameter(of_a), b.get_parameter(of_b)
 
     def take(self, a: Any, b: Any, scale: float) -> None:
-        """Have other matrices in place of these, whose product is multiplied with a scale."""
+        """Replace the matrices by others, whose product has the factor `scale`."""
         for parameter, array in zip(self.parameters, (a, b * (scale / self.scale)), strict=True):
             parameter.data = np.array(array, parameter.dtype, order="C")
 
