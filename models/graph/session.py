@@ -397,7 +397,7 @@ def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, str]:
     onnxruntime takes links for a way out of the folder when it is given a model's bytes.
     """
     if b"location" not in content or all(f.is_file() and not f.is_symlink() for f in folder.iterdir()):
-        return content, folder  # as mostly; looking for names takes 5 ms for each 200 kB of a graph
+        return content, str(folder)  # as mostly; looking for names takes 5 ms for each 200 kB of a graph
     names = scan_bytes(content).external_files
     if not names:  # that of a process that runs for long may be gone
         return content, ""
