@@ -175,6 +175,12 @@ class Parameters:
     @contextmanager
     def installed(self, arrays: Arrays, inputs: list[Any]) -> Iterator[Callable[[], tuple[Arrays, Any]]]:
         before = [(holder, holder.data, holder.grad) for holder in self.holders]
+        places = [(x, memory_of(x.data)) for x in self.holders if type(x.data) is np.ndarray and x.size]
+        learnt = {place for x, place in places if x.requires_grad}
+        if sum(place in learnt for _, place in places) > len(learnt):
+            raise RuntimeError(
+                "cannot be traced: two parameters have one memory, and would have two: make them one."
+            )
         unread, grads = Unread(), iter(inputs)
         for holder, array in zip(self.holders, arrays, strict=True):
             self._put(holder, array)

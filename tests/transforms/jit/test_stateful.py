@@ -468,6 +468,10 @@ def test_what_a_graph_would_not_change_is_refused() -> None:
     raises(RuntimeError, "the function changes lr of an optimiser", lite.jit(scheduled), x)
     assert net.calls == 0
     assert schedule.last_epoch == 0
+    net.twin = nn.Parameter(net.weight.data)
+    raises(RuntimeError, "two parameters have one memory", lite.jit(step), x)
+    del net.twin
+    net.one, net.same = (nn.Parameter(weight, requires_grad=False) for _ in range(2))  # nothing moves them
     assert net.weight.grad is None
     np.testing.assert_array_equal(net.weight.data, weight)
     assert lite.jit(step).graph(x).operators["MatMul"] >= 1
