@@ -220,7 +220,7 @@ class Dense(Container):
             if entry is self:
                 raise ValueError("a TensorDict cannot be stored inside itself.")
             entry = fit_node(entry, size)
-            if self._device is not None and not entry._is_non_tensor and entry.device != self._device:
+            if self._device is not None and not entry._is_non_tensor:
                 entry = entry.to(self._device)
             return entry
         if size and entry.shape[: len(size)] != size:

@@ -153,12 +153,11 @@ class Environments:
 
     def step(self, actions: list[NDArray[Any]]) -> Outcome:
         """Take one step with an array of actions for each leaf of the action space."""
-        if self._reshaped:
-            for i, leaf in self._reshaped:
-                actions[i] = actions[i].reshape((*self.batch, *leaf.shape))
-                if not actions[i].ndim and leaf.spec.dtype.kind != "f":
-                    # Environments that look actions up in dicts need numbers, not arrays of no dimension.
-                    actions[i] = actions[i][()]
+        for i, leaf in self._reshaped:
+            actions[i] = actions[i].reshape((*self.batch, *leaf.shape))
+            if not actions[i].ndim and leaf.spec.dtype.kind != "f":
+                # Environments that look actions up in dicts need numbers, not arrays of no dimension.
+                actions[i] = actions[i][()]
         result = self._call("step", self.env.step, self.action.value(actions))
         if not isinstance(result, tuple | list) or len(result) != 5:
             raise self._fault_of("step", "(observation, reward, terminated, truncated, info)", result)

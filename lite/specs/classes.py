@@ -79,10 +79,7 @@ class _ClassSpec(ArraySpec):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _ClassSpec) or isinstance(self, OneHot) != isinstance(other, OneHot):
             return False
-        if self.mask is None or other.mask is None:
-            same = self.mask is other.mask
-        else:
-            same = np.array_equal(self.mask, other.mask)
+        same: bool = np.array_equal(self.mask, other.mask)  # type: ignore[arg-type]  # or None and None
         return same and self.n == other.n and super().__eq__(other)
 
 

@@ -109,8 +109,6 @@ class Run:
     def _open(self, rows: Rows, new: Sequence[Response]) -> Round:
         """Read prompts, draw the first token of each response and take the first step of each search."""
         ended = [response for response in new if response.limit <= 0]
-        for response in ended:
-            response.reason = "length"
         opened = [response for response in new if response.limit > 0]
         if not opened:
             return Round((), None, ended)

@@ -113,6 +113,10 @@ def test_leaves_are_computed_by_their_own_library() -> None:
     np.testing.assert_array_equal(held(stack([td, td])), np.stack([X, X]))
     np.testing.assert_array_equal(held(td.exp()), np.exp(X))
     np.testing.assert_array_equal(held(td.where(np.array([True, False]), 0)), X * [[1], [0]])
+    target = NamespaceArray(Other(X[0]))
+    for out in (target, (target,)):
+        assert np.max(NamespaceArray(Other(X)), 0, out=out) is target
+    np.testing.assert_array_equal(bare(target.leaf), X.max(0))
 
 
 def test_what_a_library_lacks_and_what_cannot_be_written() -> None:

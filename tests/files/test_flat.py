@@ -41,6 +41,13 @@ def test_odd_names_in_npz(key, tmp_path):
     check(TensorDict.load(tmp_path / "td.npz"), td)
 
 
+def test_a_large_entry_of_npz(tmp_path, monkeypatch):
+    monkeypatch.setattr("zipfile.ZIP64_LIMIT", 1000)
+    td = TensorDict({"x": np.arange(999.0)})
+    td.save(tmp_path / "td.npz")
+    check(TensorDict.load(tmp_path / "td.npz"), td)
+
+
 def test_arrays_from_elsewhere(tmp_path):
     np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.float32(2))
     td = TensorDict.load(tmp_path / "x.npz")

@@ -21,6 +21,11 @@ class Cast:
     done: bool = None
 
 
+@tensorclass
+class Holder:
+    x: Any
+
+
 def test_it_is_a_dataclass():
     assert [field.name for field in dataclasses.fields(Tokens)] == ["prompt", "full", "padded"]
     assert dataclasses.is_dataclass(Point)
@@ -198,6 +203,13 @@ def test_equal_to_its_dict() -> None:
     assert (td == td.to_dict()).all()
     with pytest.raises(KeyError, match="mismatch"):
         td == {**td.to_dict(), "z": None}  # noqa: B015
+
+
+def test_an_entry_with_the_same_fields_stays_what_it_is() -> None:
+    inner = TensorDict({"x": np.ones(2)}, [2])
+    holder = Holder(x=inner, batch_size=[2])
+    assert holder.get("x") is inner
+    assert type(holder.select("x")) is Holder
 
 
 def test_the_batch_size_is_set_as_that_of_its_entries() -> None:

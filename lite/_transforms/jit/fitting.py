@@ -179,7 +179,7 @@ def difference(value: Structure, wanted: Structure, passed: frozenset[Place], se
         return ""
     lacks, more = _keys(value, wanted, passed, [0], ())
     out = f" It lacks {lacks}." if lacks else ""
-    if more and any(key in sets for key in more):
+    if any(key in sets for key in more):
         return f"{out} A call sets {sets}: give each call a TensorDict without them."
     if more or out:
         return f"{out} It has {more} beside them: exclude(...) leaves entries out." if more else out

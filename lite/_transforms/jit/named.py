@@ -254,7 +254,7 @@ class Named:
         self._tree = [
             one
             for one in _parts(self._modules, self._attributes, self._with_buffers)
-            if not self._counters or (id(one[0]), one[1]) not in self._counters
+            if (id(one[0]), one[1]) not in self._counters
         ]
         alone = [x for x in self.objects if not is_module(x) and isinstance(_mode(x), bool)]
         found = [*alone, *[x for one in self._modules for x in one.modules()]]

@@ -299,7 +299,7 @@ def _nearest(have: int, want: int, exact: bool) -> NDArray[np.int64]:
     """Which pixel each one is a copy of."""
     scale = np.float32(have) / np.float32(want)
     place = np.arange(want, dtype=np.float32) + np.float32(0.5 if exact else 0)
-    return np.minimum(np.floor(place * scale).astype(np.int64), have - 1)
+    return np.floor(place * scale).astype(np.int64)
 
 
 @lru_cache(64)

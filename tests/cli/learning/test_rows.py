@@ -55,10 +55,10 @@ SFT, DPO = {"method": "sft"}, {"method": "dpo"}
 
 def test_a_wrong_line_is_named(tmp_path: Path) -> None:
     cases: list[tuple[Any, dict[str, Any], str]] = [
-        ("{", {}, "line 2: not JSON"),
-        ("[" * 100_000, {}, "line 2: not JSON"),
-        ("3", {}, "line 2: expected an object with 'prompt'"),
-        ({"prompt": " ", "answer": 1}, {}, "line 2: expected an object with 'prompt'"),
+        ("{", {}, "not JSON"),
+        ("[" * 100_000, {}, "not JSON"),
+        ("3", {}, "expected an object with 'prompt'"),
+        ({"prompt": " ", "answer": 1}, {}, "expected an object with 'prompt'"),
         ({"prompt": "a"}, {}, "--reward exact needs an 'answer'"),
         ({"prompt": "a", "answer": ""}, {"reward": "contains"}, "needs an 'answer'"),
         ({"prompt": "a", "answer": ["b"]}, {}, "needs an 'answer'"),
@@ -81,11 +81,11 @@ def test_a_wrong_line_is_named(tmp_path: Path) -> None:
         ({"chosen": [TURN], "rejected": [SAID]}, DPO, "begin otherwise, and there is no 'prompt'"),
         ({"chosen": "a b", "rejected": "a c"}, DPO, "--raw takes their common start"),
         ({"chosen": [TURN, SAID], "rejected": [TURN, TURN]}, {**DPO, "raw": True}, "'messages' are not text"),
-        ({"prompt": ["hi"], "answer": "b"}, {}, "line 2: expected an object with 'prompt'"),
+        ({"prompt": ["hi"], "answer": "b"}, {}, "expected an object with 'prompt'"),
     ]
     for row, options, message in cases:
         good = {"prompt": "a", "answer": "b", "response": "b", "chosen": "c", "rejected": "d"}
-        raises(ValueError, message, read, tmp_path, good, row, **options)
+        raises(ValueError, f"line 2: .*{message}", read, tmp_path, good, row, **options)
 
 
 def test_a_prompt_that_is_the_start_of_both_responses() -> None:

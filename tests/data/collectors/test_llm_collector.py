@@ -287,6 +287,8 @@ def test_rewards_are_one_number_each() -> None:
     for value in (rewards, rewards[..., None], rewards.ravel(), rewards.reshape(6, 1), rewards.tolist()):
         batch = make(reward=lambda td, value=value: value, **groups).rollout()
         np.testing.assert_array_equal(batch["next", "reward"][..., 0], rewards)
+    batch = make(reward=lambda td: 2.0, dialog_turns_per_batch=1).rollout()
+    np.testing.assert_array_equal(batch["next", "reward"], [[2]])
     with pytest.raises(ValueError, match=r"of shape \(3, 2\) for a batch of \(2, 3\)"):  # in another order
         make(reward=lambda td: rewards.T, **groups).rollout()
 

@@ -62,6 +62,8 @@ def test_statistics_have_to_be_there():
     norm = ObservationNorm(in_keys=["x"])
     assert not norm.initialized
     assert repr(norm) == "ObservationNorm(keys=['x'])"
+    assert repr(ObservationNorm(1, 2, ["x"])) == "ObservationNorm(loc=1.0000, scale=2.0000, keys=['x'])"
+    assert repr(ObservationNorm(1, np.ones(2), ["x"])) == repr(norm)
     raises(RuntimeError, "loc and scale are not set", lambda: norm(TensorDict(x=np.zeros(2))))
     raises(RuntimeError, "init_stats needs an environment", lambda: norm.init_stats(2))
     raises(ValueError, "cat_dim must be in reduce_dim", lambda: norm.init_stats(2, (0, 1), 2))

@@ -99,14 +99,17 @@ def test_choices_of_two_tokens_decode_together(rng: np.random.Generator) -> None
     assert len(session.runs) == 2  # the prompt, and five rows of one token
 
 
-def test_a_prompt_runs_once(rng: np.random.Generator) -> None:
+def test_a_prompt_runs_once(rng: np.random.Generator, monkeypatch: Any) -> None:
     decoder, session, _ = make("slots")
     (prompt,) = rows_of(rng, VOCABULARY, 9)
+    reserved: list[tuple[int, int]] = []
+    monkeypatch.setattr(decoder, "reserve", lambda *size: reserved.append(size))
     score_choices(decoder, [prompt], [[1], [2], [3]])
     assert [(batch, new) for batch, _, new in session.runs] == [(1, 9)]
     session.runs.clear()
     score_choices(decoder, [prompt], [[1, 4, 5], [2, 6, 7]])
     assert [(batch, new) for batch, _, new in session.runs] == [(1, 9), (1, 2), (1, 2)]
+    assert [length for length, _ in reserved] == [9, 11]  # the last token of a choice is not read
 
 
 def test_nothing_to_score() -> None:

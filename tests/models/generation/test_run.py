@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from helpers.models.responses import assert_same_responses
 from helpers.models.scripted_decoder import VOCABULARY, ScriptedDecoder
 
 from lite.models import GenerationConfig, generate, generate_each, score, stream
+from lite.models.generation import run
+from lite.models.generation.speculation import Speculation
 
 SAMPLED = GenerationConfig(max_new_tokens=12, do_sample=True, temperature=0.9, top_k=9, eos_token_ids=(3,))
 
@@ -51,6 +54,17 @@ def test_each_response_as_it_ends(rng: np.random.Generator) -> None:
     assert [number for number, _ in out] == [1, 2, 3, 4, 5, 6, 0]
     found = [response for _, response in sorted(out, key=lambda pair: pair[0])]
     assert_same_responses(found, generate(ScriptedDecoder(), texts, configs), atol=1e-6)
+
+
+def test_a_later_prompt_may_ask_for_guesses(
+    rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Speculation] = []
+    monkeypatch.setattr(run, "Speculation", lambda *args: made.append(Speculation(*args)) or made[0])
+    config = GenerationConfig(max_new_tokens=3)
+    configs = iter([config, config, replace(config, prompt_lookup_num_tokens=2)])
+    list(generate_each(ScriptedDecoder(), iter(prompts(3, rng)), configs, max_rows=1))
+    assert len(made) == 1
 
 
 def test_prompts_are_asked_for_when_there_is_room(rng: np.random.Generator) -> None:

@@ -35,6 +35,16 @@ CASES = [
         [*(numbers(2, 1, 32), None, None, numbers(2, 2, 5, 4, seed=1), numbers(2, 2, 5, 4, seed=2)),
         *(np.array([3, 5], np.int32), np.array(6, np.int32))], {"num_heads": 4, "kv_num_heads": 2,
         "local_window_size": 3}, "com.microsoft", outputs=3, has_values=False),
+    *(
+        Case("GroupQueryAttention",
+            [numbers(2, 1, n, seed=n).astype(np.float32) for n in (32, 16)]
+            + [numbers(2, 1, 16).astype(np.float32), *[np.full((2, 2, 6, bits), 7, kind)] * 2]
+            + [np.array([5, 5], np.int32), np.array(6, np.int32), *[None] * 5]
+            + [np.full(1, 0.8 if bits == 4 else 0.01, np.float32)] * 2,
+            {"num_heads": 4, "kv_num_heads": 2, "kv_cache_bit_width": bits, "k_quant_type": "PER_TENSOR",
+            "v_quant_type": "PER_TENSOR"}, "com.microsoft", outputs=3)
+        for bits, kind in ((8, np.int8), (4, np.uint8))
+    ),
     Case("RotaryEmbedding",
         [numbers(2, 3, 3, 4), np.array([[0, 1, 2], [3, 4, 5]]), numbers(8, 2), numbers(8, 2, seed=1)],
         {"interleaved": 1}, "com.microsoft"),
@@ -93,6 +103,18 @@ def test_queries_keys_and_values_in_one_array() -> None:
     np.testing.assert_array_equal(module_of(whole)(x), wanted)
     two = [q, x[:, :, :, 1:]]
     np.testing.assert_array_equal(module_of(whole._replace(inputs=two))(*two), wanted)
+
+
+def test_a_part_of_each_head_is_turned_by_the_first_columns_of_a_table() -> None:
+    """Of tables as wide as whole heads onnxruntime reads other numbers: rows as if they were narrow ones."""
+    x, tables, at = numbers(2, 2, 3, 8), [numbers(8, 4, seed=1), numbers(8, 4, seed=2)], np.array([[0, 2, 1]])
+    part = Case(
+        "RotaryEmbedding", [x, at, *tables], {"rotary_embedding_dim": 4, "num_heads": 2}, "com.microsoft"
+    )
+    narrow = [x, at, *(table[:, :2] for table in tables)]
+    out = module_of(part)(*part.inputs)
+    np.testing.assert_array_equal(out, module_of(part._replace(inputs=narrow))(*narrow))
+    np.testing.assert_array_equal(out[..., 4:], x[..., 4:])
 
 
 @pytest.mark.compiled
