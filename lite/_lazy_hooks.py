@@ -7,10 +7,10 @@ environments, and these nothing of buffers.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
+from lite._arrays.caller import warn
 from lite._arrays.foreign import class_name
 
 _loaders: dict[str, Callable[[], Callable[..., Any]]] = {}
@@ -172,10 +172,9 @@ def to_module(
     if memo is not None:
         raise RuntimeError("memo cannot be passed to to_module: shared modules are found without.")
     if preserve_module_state is None:
-        warnings.warn(
+        warn(
             "preserve_module_state=None means False; pass False, or True to keep kinds.",
             FutureWarning,
-            stacklevel=2,
         )
     put = implementation("to_module", module)
     return put(td, module, inplace, return_swap, swap_dest, use_state_dict, preserve_module_state)

@@ -7,13 +7,13 @@ inside functions, as most programs use none of them.
 from __future__ import annotations
 
 import os
-import warnings
 from itertools import repeat
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.caller import warn
 from lite._arrays.device import is_cpu
 from lite._arrays.dtypes import get_default_dtype
 from lite._arrays.types import Array, Device, Shape, Size, stored
@@ -217,10 +217,9 @@ def save(
         if save_as(td, path, {**options}):
             return td
         if path.endswith(_OTHERS) and not options.get("archive"):
-            warnings.warn(
+            warn(
                 f"save makes a folder of this name: {path!r}. A name that ends in .tdz, .npz or .safetensors "
                 "makes a file; pickle.dump, td.to_h5 and td.to_parquet write other formats.",
-                stacklevel=2,
             )
     return td.memmap(path, copy_existing, **options)
 

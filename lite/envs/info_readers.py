@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite import TensorDictBase
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite.specs.arrays import Unbounded
 from lite.specs.base import TensorSpec
@@ -84,7 +84,7 @@ class default_info_dict_reader(BaseInfoDictReader):
 
     def __call__(self, info_dict: Mapping[str, Any], tensordict: TensorDictBase) -> TensorDictBase:
         if not isinstance(info_dict, (Mapping, TensorDictBase)) and self.keys:
-            warnings.warn(f"info must be a dict, got {type(info_dict).__name__}.", stacklevel=2)
+            warn(f"info must be a dict, got {type(info_dict).__name__}.")
         if self.keys is None:
             private = "_" if self.ignore_private else ()
             self.keys = [key for key in info_dict if not key.startswith(private)]

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays import formulas
+from lite._arrays.caller import warn
 from lite._arrays.device import unwrap, wrap
 from lite._arrays.dtypes import as_dtype, floats
 from lite._arrays.types import Array, HostArray, as_array, computed
@@ -134,11 +134,10 @@ def _distance(
 ) -> Any:  # fmt: skip
     def loss(x: Array, y: Array) -> Array:
         if x.shape != y.shape:
-            warnings.warn(
+            warn(
                 f"input and target have the shapes {tuple(x.shape)} and {tuple(y.shape)}, which are "
                 "broadcast: each element of one meets several of the other.",
                 UserWarning,
-                stacklevel=6,
             )
         out = formula(x - y)
         if weight is None:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import itertools
 import re
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
+from lite._arrays.caller import warn
 from lite.models.decoder.gather_logits import POSITIONS_INPUT
 from lite.models.decoder.states import StateTensor
 from lite.models.graph.length_limits import LIMIT_INPUT
@@ -210,12 +210,11 @@ class GraphSpec:
             ) from None
         spec = replace(spec, optional=tuple(sorted(optional_inputs(session))))
         if spec.quantisation == "MatMulInteger" and not prompts:  # of a pair, say it once
-            warnings.warn(
+            warn(
                 "this graph is dynamically quantised (MatMulInteger): its log-probs depend on the other "
                 "tokens of a run (by 0.1 to 0.25 typically), so scores will not match those of generation. "
                 "Prefer an export in float32 or with MatMulNBits",
                 UserWarning,
-                stacklevel=2,
             )
         return spec
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import os
 import threading
-import warnings
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -19,6 +18,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from lite._arrays.caller import warn
 from lite.models.decoder.adapters import (
     AdaptersByName,
     AdapterSource,
@@ -173,11 +173,10 @@ class OnnxDecoder:
         give_back_freed()
         summary = self.config.summary if self.config and self.runtime == "onnxruntime" else None
         if kind == "cpu" and self.config and summary and summary.half_weights:
-            warnings.warn(
+            warn(
                 f"{self.config.graph.name} has float16 weights, which onnxruntime converts at every run on a "
                 "CPU: a float32 or int4 (MatMulNBits) variant is faster there",
                 UserWarning,
-                stacklevel=2,
             )
         self._vocab_size = placed.vocab_size
         self._chosen: str | None = None  # the adapter that runs use, unless a thread has its own

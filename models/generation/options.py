@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._arrays.caller import warn
 from lite.models.generation.grammar import Grammar
 from lite.models.generation.option_names import IGNORED, changes_nothing, own_names
 from lite.models.graph.model_config import ModelConfig
@@ -207,10 +207,9 @@ class GenerationConfig:
         names = {field.name for field in fields(cls)}
         unknown = sorted(set(values) - names - IGNORED)
         if unknown:
-            warnings.warn(
+            warn(
                 f"generation options that lite does not know are ignored: {', '.join(unknown)}",
                 UserWarning,
-                stacklevel=2,
             )
         if "do_sample" not in values and "temperature" in values:
             values["do_sample"] = values["temperature"] > 0
@@ -269,7 +268,7 @@ def _is_no_limit(name: str, value: Any, context_length: int | None) -> bool:
 
 @functools.cache
 def _warn_once(message: str) -> None:
-    warnings.warn(message, UserWarning, stacklevel=4)
+    warn(message, UserWarning)
 
 
 _NUMBERS = (

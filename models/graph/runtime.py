@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 import os
 import sys
-import warnings
 from typing import Any
 
+from lite._arrays.caller import warn
 from lite.kernels._install import install
 
 _ONE_BUILD = (
@@ -77,12 +77,11 @@ def _is_installed() -> bool:
 
 @functools.cache
 def _warn_once() -> None:
-    warnings.warn(
+    warn(
         "onnxruntime is not installed, so ONNX models run on NumPy, which is slower. To install it: "
         f"{install('llm')} (or llm-cpu without CUDA; it has no wheels for musl and browsers); "
         "runtime='numpy' chooses NumPy without this warning",
         UserWarning,
-        stacklevel=3,
     )
 
 

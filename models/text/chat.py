@@ -6,13 +6,13 @@ import functools
 import re
 import secrets
 import time
-import warnings
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._arrays.caller import warn
 from lite.models.text.assistant_spans import (
     AssistantSpansError,
     Render,
@@ -144,10 +144,9 @@ def _controls(
         out.append((len(said), len(said) + len(name)))
         said += name + rest
     if said != text:
-        warnings.warn(
+        warn(
             "a message names special tokens, and the chat template changes its content: they are taken for"
             " control tokens",
-            stacklevel=4,
         )
         return ()
     return tuple(out)

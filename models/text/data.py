@@ -8,7 +8,6 @@ padding_side=...)``.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorClass, lazy_stack
+from lite._arrays.caller import warn
 from lite.models.text.chat import encode_chats, parse_response
 from lite.models.text.history import History
 from lite.models.text.nesting import flatten, list_shape, nest, ragged, rows_of
@@ -282,10 +282,9 @@ class ChatHistory(TensorClass):
                     " History.from_chats([[{'role': 'user', 'content': 'Hi'}]])"
                 )
             if history is not None and len(history.batch_size) == len(self.batch_size):
-                warnings.warn(
+                warn(
                     f"ChatHistory: {name} has no dimension for turns; one of size 1 is added",
                     UserWarning,
-                    stacklevel=3,
                 )
                 setattr(self, name, history.unsqueeze(-1))
 

@@ -66,10 +66,7 @@ def objects(items: Sequence[Any], shape: tuple[int, ...]) -> NonTensorStack | An
 def ragged(cls: type[C], columns: Mapping[str, Sequence[NDArray[Any]]], shape: tuple[int, ...]) -> C:
     """An instance of a data class whose fields hold N rows of any lengths, not padded, in a lazy stack."""
     if 0 in shape:  # no rows: a dense instance
-        dense = {
-            name: np.zeros((*shape, 0), np.asarray(rows).dtype if len(rows) else np.int64)
-            for name, rows in columns.items()
-        }
+        dense = {name: np.zeros((*shape, 0), np.int64) for name in columns}
         return cls(**dense, padded=False, batch_size=shape)
     rows = zip(*columns.values(), strict=True)
     # `_make` skips the checks: arrays and flags are valid entries, and all parts have the same keys.

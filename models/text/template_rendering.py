@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import functools
 import secrets
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from lite._arrays.caller import warn
 from lite.kernels._install import install, needed
 
 MAX_RENDERED_CHARS = 1 << 24
@@ -115,9 +115,7 @@ def warn_of_dropped(template: str, turns: Sequence[Mapping[str, Any]], **given: 
     calls = any(turn.get("tool_calls") for turn in turns)
     for name, value in {**given, "tool_calls": calls}.items():
         if value and not _writes(template, name):
-            warnings.warn(
-                f"the chat template does not write {name}: the model will not see them", stacklevel=4
-            )
+            warn(f"the chat template does not write {name}: the model will not see them")
 
 
 @functools.lru_cache(maxsize=64)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import re
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._arrays.caller import warn
 from lite._files.onnx.arrays import check_links
 from lite.models.graph.model_config import MAX_TOKENIZER_BYTES, read_json_object, read_text
 from lite.models.text.builtin_templates import has_generation_block, own_template
@@ -315,11 +315,10 @@ class Tokenizer:
             raise ValueError("return_assistant_tokens_mask needs tokenize=True and return_dict=True")
         source = self._template_source(chat_template, tools)
         if return_assistant_tokens_mask and not has_generation_block(source):
-            warnings.warn(
+            warn(
                 "return_assistant_tokens_mask: the chat template has no {% generation %} block, so the mask"
                 " is all zeros; History.apply_chat_template finds what assistants said without blocks",
                 UserWarning,
-                stacklevel=2,
             )
         single = not conversation or isinstance(conversation[0], Mapping)
         chats: list[Any] = [conversation] if single else list(conversation)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, nn
+from lite._arrays.caller import warn
 from lite.models.text.nesting import flatten
 from lite.models.text.rows import TokenRows
 from lite.models.wrapper.input import nested_key, read_mask, read_tokens
@@ -382,11 +382,10 @@ class DistributionMethods(LLMWrapperBase):
                 foreign.append(i)
             covered[i] = np.cumsum(rows.mask[i]) <= len(prompt)
         if foreign:
-            warnings.warn(
+            warn(
                 f"the tokens of rows {foreign} at {key!r} are not those at the start of the rows that are "
                 "scored: the mask excludes as many tokens, which may not be the prompt",
                 UserWarning,
-                stacklevel=4,
             )
         return covered
 

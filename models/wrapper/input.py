@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, is_non_tensor, is_tensor_collection
+from lite._arrays.caller import warn
 from lite.models.text.assistant_spans import AssistantSpansError
 from lite.models.text.builtin_templates import find_chat_template
 from lite.models.text.chat import EncodedChat, blanks_around_content, encode_chats
@@ -144,7 +144,7 @@ class InputReader:
             encoded = encode(mask=True, end_ids=self.end_ids)
         except AssistantSpansError as error:
             # scores do not need the mask, and no mask is better than a wrong one
-            warnings.warn(f"no assistant mask is written: {error}", UserWarning, stacklevel=6)
+            warn(f"no assistant mask is written: {error}", UserWarning)
             return encode()
         _warn_of_empty_masks(chats, encoded)
         return encoded
@@ -222,11 +222,10 @@ def _warn_of_empty_masks(chats: Chats, encoded: list[EncodedChat]) -> None:
     for chat, row in zip(chats, encoded, strict=True):
         said = any(turn["role"] == "assistant" and turn["content"] for turn in chat)
         if said and not np.any(row.assistant_mask):
-            warnings.warn(
+            warn(
                 "the assistant mask of a conversation with assistant turns is empty: the chat template does"
                 " not write their contents, or not in its {% generation %} blocks",
                 UserWarning,
-                stacklevel=7,
             )
             return
 

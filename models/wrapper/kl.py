@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import LazyStackedTensorDict, NestedKey
+from lite._arrays.caller import warn
 from lite.models.text.data import LogProbs
 from lite.models.text.nesting import nest, ragged, rows_of
 from lite.models.wrapper.input import nested_key
@@ -79,10 +79,9 @@ class RetrieveLogProb(TensorDictModuleBase):
         if log_probs_full_key is None:
             log_probs_full_key = nested_key(model.log_probs_key, "full")
         elif isinstance(log_probs_full_key, str) or log_probs_full_key[-1] != "full":
-            warnings.warn(
+            warn(
                 f"log_probs_full_key should be a tuple that ends with 'full', got {log_probs_full_key!r}",
                 UserWarning,
-                stacklevel=2,
             )
         self.model = model
         self.log_probs_full_key = log_probs_full_key

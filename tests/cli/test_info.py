@@ -95,6 +95,8 @@ def test_info_of_a_refused_model_says_what_it_is_and_why(run, capsys, tmp_path):
     assert out["found"]["graph"] == "model.onnx"
     assert out["found"]["producer"] == "pytorch"
     assert out["found"]["bytes"] == (tmp_path / "model.onnx").stat().st_size
+    assert out["found"]["operators"] > 0
+    assert out["found"]["attention"] == out["found"]["quantisation"] == out["found"]["external_data"] == []
     assert "tokenizer.json" in out["tokenizer"]["refused"]
     assert "plan" not in out
     assert "notes" not in out

@@ -91,7 +91,7 @@ def test_lazy_stacks() -> None:
 
 def test_nodes_that_only_one_side_has() -> None:
     first = TensorDict({"a": 1, "n": {"b": 2}})
-    second = TensorDict({"a": 10, "m": {"c": 20, "d": {"e": 30}}})
-    union = first.add(second, default=100)
-    assert union.to_dict(convert_tensors=True) == {"a": 11, "n": {"b": 102}, "m": {"c": 120, "d": {"e": 130}}}
+    second = TensorDict({"a": 10, "s": "x", "m": {"c": 20, "d": {"e": 30}}, "z": 40})
+    union = first.add(second, default=100).to_dict(convert_tensors=True)
+    assert union == {"a": 11, "n": {"b": 102}, "m": {"c": 120, "d": {"e": 130}}, "z": 140}
     assert first.add(second, default="intersection").to_dict(convert_tensors=True) == {"a": 11}

@@ -154,7 +154,10 @@ def test_a_lazy_stack_rolls_in_place():
         td, other = _rows(dim), _rows(dim)
         assert td.roll(1, 0, inplace=True) is td
         np.testing.assert_array_equal(td["x"], np.roll(other["x"], 1, 0))
-        td.roll(2, inplace=True)
+        wanted = td.flatten().roll(2, 0).reshape(td.batch_size)["x"]
+        np.testing.assert_array_equal(td.roll(2, inplace=True)["x"], wanted)
+        td.lock_()
+        raises(RuntimeError, "locked", td.roll, 2, inplace=True)
 
 
 def test_sequences_beyond_the_batch():

@@ -218,6 +218,7 @@ def test_repr():
     assert text.startswith("SGD (\n")
     assert "lr: 0.1" in text
     assert "params" not in text
+    assert "lr: 0.5" in repr(optim.SGD(lr=0.5))
 
 
 def test_copies_and_pickles():

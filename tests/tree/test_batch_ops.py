@@ -40,6 +40,8 @@ def test_squeeze() -> None:
     np.testing.assert_array_equal(op.array(ROWS[:1, :, None]), ROWS[0])
     assert op.names(["a", "b", "c"]) == ["b"]
     assert op.inverse((1, 3, 1)).array(ROWS[0]).shape == (1, 3, 1, 4)
+    back = batch_ops.Squeeze((2, 1, 3), (1,)).inverse((2, 1, 3))
+    assert (type(back), back.array(ROWS).shape) == (batch_ops.Unsqueeze, (2, 1, 3, 4))
 
 
 def test_leaves_with_fewer_features_are_treated_alike() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 import sys
 import threading
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, TypedDict, Unpack, overload
 
+from lite._arrays.caller import warn
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
@@ -290,15 +290,14 @@ class JitFunction:
     def _warn(self, error: Exception) -> None:
         if not self._warned:
             self._warned = True
-            warnings.warn(f"{self.__name__} runs without a graph: {error}", stacklevel=3)
+            warn(f"{self.__name__} runs without a graph: {error}")
 
     def _count_change(self, name: str) -> None:
         self._changes += 1
         if self._changes == _CHANGES:
-            warnings.warn(
+            warn(
                 f"{self.__name__} is traced again where what it takes from elsewhere is another, now for the "
                 f"{_CHANGES}th time as {name} is: make it an argument.",
-                stacklevel=4,
             )
 
     def _with_state(self) -> tuple[Stateful, JitFunction] | None:

@@ -19,10 +19,10 @@ from typing import Any, NoReturn, Protocol
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
+from lite._arrays.caller import caller_line
 from lite._arrays.device import move
 from lite._transforms.grad.mode import enable_grad, functional
 from lite._transforms.jit.arguments import Argument
-from lite._transforms.jit.caller import caller_line
 from lite._transforms.jit.structure import memory_of
 
 Arrays = list[Any]

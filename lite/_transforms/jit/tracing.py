@@ -16,13 +16,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from lite._arrays.caller import caller_line
 from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape, raw
 from lite._transforms.grad.running import state
 from lite._transforms.graphs.array import GraphArray
 from lite._transforms.graphs.graph import Graph
 from lite._transforms.graphs.sizes import Comparison, Size, asked_of
 from lite._transforms.graphs.trace import Input, Traced, TracesDifferError, difference, trace
-from lite._transforms.jit.caller import caller_line
 from lite._transforms.jit.draws import Draw, Seeded, traced_generator_class, with_seeds
 from lite._transforms.jit.size_inputs import size_inputs
 from lite._transforms.jit.structure import (

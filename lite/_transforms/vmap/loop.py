@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
+from lite._arrays.caller import warn
 from lite._arrays.types import Function
 from lite._transforms.registry import name_of
 from lite._transforms.vmap.level import Level
@@ -23,11 +23,10 @@ def loop(level: Level, function: Function, args: Any, kwargs: Any, name: str | N
     label = name or name_of(function)
     if label not in _warned:
         _warned.add(label)
-        warnings.warn(
+        warn(
             f"vmap has no batching rule for this call of {label}: it runs once for each element along the "
             "mapped dimension.",
             UserWarning,
-            stacklevel=4,
         )
     results = [function(*level.part(args, i), **level.part(kwargs, i)) for i in level.places()]
     if not results:

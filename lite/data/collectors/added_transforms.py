@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
+from lite._arrays.caller import warn
 from lite.envs.base import EnvBase
 from lite.envs.transforms.step_transforms import (
     InitTracker,
@@ -59,9 +59,8 @@ def warn_of_lost_states(transforms: Sequence[StepTransform], env: EnvBase, polic
     added = with_primers(transforms, env, policy, strict=False)[len(transforms) :]
     primers = [one.primers for one in added if isinstance(one, TensorDictPrimer)]
     if lost := [key for primer in primers for key in primer.keys(True, True)]:
-        warnings.warn(
+        warn(
             f"the environment does not hand {lost} from step to step, so the policy forgets them: pass "
             "auto_register_policy_transforms=True, or append the module's make_tensordict_primer() to the "
             "environment (False is silent).",
-            stacklevel=3,
         )

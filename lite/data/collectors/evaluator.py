@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import threading
 import time
-import warnings
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
@@ -13,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite.data.collectors.collector import Collector
 from lite.data.collectors.evaluator_process import EvaluatorProcess
@@ -419,7 +419,7 @@ class Evaluator:
         try:
             self.on_result(TensorDict({name: np.asarray(value) for name, value in result.items()}, []))
         except Exception as error:
-            warnings.warn(f"on_result raised {type(error).__name__}: {error}", RuntimeWarning, stacklevel=3)
+            warn(f"on_result raised {type(error).__name__}: {error}", RuntimeWarning)
 
     def __repr__(self) -> str:
         return f"Evaluator(env={self.env or self._make_env}, num_trajectories={self.num_trajectories})"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import time
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite import TensorDict, TensorDictBase, stack
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite.data.collectors.background import BatchIterator
 from lite.data.collectors.collector import Collector
@@ -283,7 +283,7 @@ class RayCollector(BatchIterator):
                 continue
             if waited >= self._start_timeout:
                 raise RuntimeError(f"after {waited:.0f} seconds {self._missing(waiting)}")
-            warnings.warn(f"{self._missing(waiting)}; waiting for them.", stacklevel=5)
+            warn(f"{self._missing(waiting)}; waiting for them.")
             warned = True
         raise _Closed
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any
@@ -14,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import TensorDictBase
+from lite._arrays.caller import warn
 from lite._arrays.types import Path
 from lite._files.mapping import read_file
 from lite._files.meta import damaged, loads
@@ -97,7 +97,7 @@ def lerobot_to_memmap(
     out = converted(folder, frames.layout, frames.count, frames.source_bytes, frames.fill)
     if frames.left_out:
         how = "; images=True decodes images and videos" if frames.left_out & frames.decodable else ""
-        warnings.warn(f"left out of {root}: {sorted(frames.left_out)}{how}.", stacklevel=2)
+        warn(f"left out of {root}: {sorted(frames.left_out)}{how}.")
     return out
 
 

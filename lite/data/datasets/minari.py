@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import numpy as np
 
 from lite import TensorDictBase
+from lite._arrays.caller import warn
 from lite._arrays.types import Path
 from lite._files.mapping import read_file
 from lite._files.meta import loads
@@ -127,7 +127,7 @@ class _Episodes:
             self.layout["next", name] = ((1,), np.dtype(np.bool_))
         self.layout[("episode",)] = ((), np.dtype(np.int64))
         if self._left_out:
-            warnings.warn(f"left out of {path}: {sorted(self._left_out)}.", stacklevel=3)
+            warn(f"left out of {path}: {sorted(self._left_out)}.")
 
     def fill(self, out: TensorDictBase) -> None:
         """Copy all episodes to the rows of `out`."""

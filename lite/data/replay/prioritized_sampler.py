@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 from lite import NestedKey
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite._arrays.types import stored
 from lite._files.mapping import read_file
@@ -121,11 +121,10 @@ class PrioritizedSampler(Sampler):
         if value == before or not written.size:
             return
         if not before:
-            warnings.warn(
+            warn(
                 "alpha was 0, so the priorities are not known: entries stay equally likely until their "
                 "priorities are next updated.",
                 UserWarning,
-                stacklevel=2,
             )
             return
         raw = np.maximum(leaves[written].astype(np.float64) ** (1 / before) - self._eps, 0)
@@ -423,9 +422,8 @@ class PrioritizedSliceSampler(SliceSampler, PrioritizedSampler):
             span=span,
         )
         if self.span[0]:
-            warnings.warn(
+            warn(
                 "slices by priority start at the step that was drawn: span counts at the end alone.",
-                stacklevel=2,
             )
             self.span = (False, self.span[1])
         PrioritizedSampler.__init__(

@@ -9,7 +9,6 @@ import copy
 import math
 import os
 import threading
-import warnings
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,6 +20,7 @@ import numpy as np
 
 import lite
 from lite import NestedKey, TensorDict
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite._files.commit import finish, replace_tree
 from lite._files.meta import damaged
@@ -353,10 +353,9 @@ class ReplayBuffer:
             raise RuntimeError("batch_size not specified, neither of the buffer nor of sample.")
         if batch_size is not None and self._batch_size not in (None, batch_size) and not self._warned:
             self._warned = True
-            warnings.warn(
+            warn(
                 f"Got conflicting batch_sizes in constructor ({self._batch_size}) and sample ({batch_size});"
                 " the latter is used.",
-                stacklevel=2,
             )
         result = self._draw(size)
         return result if return_info else result[0]

@@ -7,7 +7,6 @@ safe to call from several threads at once: a replay buffer holds its lock around
 from __future__ import annotations
 
 import json
-import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDict
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite.kernels._integer import integer
 
@@ -90,10 +90,9 @@ class Sampler(ABC):
         self, index: Any, priority: Any, *, storage: StorageView | None = None
     ) -> dict[str, Any] | None:
         """Warn that this sampler has no priorities."""
-        warnings.warn(
+        warn(
             f"update_priority has no effect: {type(self).__name__} is not a prioritized sampler.",
             UserWarning,
-            stacklevel=2,
         )
         return None
 

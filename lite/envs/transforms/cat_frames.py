@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from functools import partial
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import NestedKey, TensorDictBase
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite._lazy_hooks import implementation
 from lite._tree.keys import require_path
@@ -200,9 +200,8 @@ class CatFrames(KeepingTransform, ImageTransform):
             time = tensordict.names.index("time")
         else:
             time = tensordict.ndim - 1
-            warnings.warn(
+            warn(
                 "no dimension is called 'time': CatFrames takes the last one. names=[..., 'time'] says so.",
-                stacklevel=2,
             )
         keys = dict(zip(self.in_keys, self.out_keys, strict=True))
         done = tensordict.get(("next", self.done_key), None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from lite._arrays.caller import warn
 from lite._arrays.dtypes import is_floating
 from lite.nn._export.contract import Contract, Keys, keys_for, read_contract
 from lite.nn._import.module import GraphModule, Source, graph_module
@@ -91,12 +91,11 @@ def from_onnx(
     module = graph_module(source, trainable)
     module.checkpoint = checkpoint
     if twice := [f"{other} has the numbers of {name}" for name, other in _written_twice(module)]:
-        warnings.warn(
+        warn(
             f"{path or 'the model'}: {', '.join(twice[:8])}{', ...' * (len(twice) > 8)}. If the network has "
             "them once (tied embeddings, a layer that is called twice), they learn apart here, and "
             "torch.onnx.export keeps them one with do_constant_folding=False where dynamo=False, else with "
             "optimize=False.",
-            stacklevel=2,
         )
     contract = None if path is None else read_contract(path)
     if in_keys is None and out_keys is None and contract is None:

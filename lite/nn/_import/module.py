@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import mmap
 import os
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from math import prod
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from lite._arrays.caller import warn
 from lite._arrays.dtypes import is_floating
 from lite._arrays.public import belong_to
 from lite._arrays.types import HostArray, is_array
@@ -398,11 +398,10 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
         arrays[name], trained[name] = array, train
     joined = _of_several_layers(source.graph, {name: x for name, x in arrays.items() if trained[name]})
     if joined:
-        warnings.warn(
+        warn(
             f"{source.path or 'the model'}: several nodes read {', '.join(joined)}, which learn as one. If "
             "these are fresh layers that begin alike, torch.onnx.export keeps them apart with optimize=False "
             "(where dynamo=False, with keep_initializers_as_inputs=True).",
-            stacklevel=3,
         )
     return GraphModule(source, arrays, trained)
 

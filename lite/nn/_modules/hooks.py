@@ -6,13 +6,13 @@ before its inputs. Each collects the gradients that pass through it.
 
 from __future__ import annotations
 
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from lite._arrays.caller import warn
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import value_of, with_vjp_of_all
 from lite._transforms.handles import RemovableHandle, add_hook
@@ -90,10 +90,9 @@ class BackwardHooks:
         return gradients
 
     def _run_without_inputs(self, given: Gradients) -> None:
-        warnings.warn(
+        warn(
             "a full backward hook runs when the gradients of the module's outputs are known, as no gradient "
             "goes to its inputs.",
-            stacklevel=2,
         )
         for hook in self._full:
             result = hook(self._module, (None,) * self._count, given)
@@ -322,5 +321,5 @@ def _run_after_failure(entry: HookEntry, module: Any, args: Any, kwargs: Any, re
         return _run_forward_hook(entry, module, args, kwargs, result)
     except Exception as err:
         # The original exception matters more than one of a clean-up hook.
-        warnings.warn(f"a forward hook with always_call=True raised, which is ignored: {err}", stacklevel=2)
+        warn(f"a forward hook with always_call=True raised, which is ignored: {err}")
         return result

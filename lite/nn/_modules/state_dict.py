@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import itertools
 import os
-import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 
+from lite._arrays.caller import warn
 from lite._arrays.dtypes import is_inexact, is_numeric
 from lite._arrays.types import raw
 from lite._transforms.handles import assignments
@@ -87,10 +87,9 @@ class StateDictMethods(Registry, Hooks):
             ['0.weight', '0.bias']
         """
         if args:
-            warnings.warn(
+            warn(
                 "pass destination, prefix and keep_vars of state_dict by keyword.",
                 FutureWarning,
-                stacklevel=2,
             )
             destination = args[0] if destination is None else destination
             prefix = args[1] if len(args) > 1 and prefix == "" else prefix
@@ -288,10 +287,9 @@ class StateDictMethods(Registry, Hooks):
             cast(Any, current).materialize(value.shape)
             array = current.data
         if isinstance(array, MetaArray):
-            warnings.warn(
+            warn(
                 f"'{name}' has no data (meta device), so nothing is copied into it; "
                 "load with assign=True to take the given array.",
-                stacklevel=2,
             )
             return
         if array.flags.writeable:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from lite import TensorDict, lazy_stack
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite.nn._parameters.params import TensorDictParams
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
@@ -99,10 +99,9 @@ class EnsembleModule(TensorDictModuleBase):
             return lazy_stack(parts, -1 if parts and parts[0].ndim else 0)
         extra = [name for name, _ in self.named_children() if name not in ("module", "params_td")]
         if extra:
-            warnings.warn(
+            warn(
                 f"reset_parameters_recursive of an EnsembleModule resets the parameters of its module only, "
                 f"not those of {extra}.",
-                stacklevel=2,
             )
         return self.module.reset_parameters_recursive(parameters, rng=generator)
 

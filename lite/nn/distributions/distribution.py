@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import math
 import os
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Self, SupportsIndex, TypeAlias
 
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite import get_default_dtype
+from lite._arrays.caller import warn
 from lite._arrays.dtypes import is_floating
 from lite._arrays.types import Array, HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
@@ -494,10 +494,9 @@ def deterministic_sample(dist: Distribution) -> Array:
         name = "mean" if isinstance(dist.support, Real) else "mode"
     except NotImplementedError:
         name = "mean"
-    warnings.warn(
+    warn(
         f"{type(dist).__name__} has no deterministic_sample; its {name} is used. Define the property, or "
         "choose another interaction type.",
         UserWarning,
-        stacklevel=2,
     )
     return getattr(dist, name)

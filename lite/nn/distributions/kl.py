@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import copy
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from lite._arrays.caller import warn
 from lite._arrays.formulas import erf, log_gamma
 from lite._arrays.special import digamma, log_beta, xlogy
 from lite._arrays.types import Array
@@ -106,11 +106,10 @@ def kl_divergence(p: Distribution, q: Distribution) -> Array:
         )
     rule = min(ways, key=lambda way: way[:2])[2]
     if rule is not min(ways, key=lambda way: (way[1], way[0]))[2]:
-        warnings.warn(
+        warn(
             f"two formulas fit kl_divergence({type(p).__name__}, {type(q).__name__}) equally; name one with "
             f"register_kl({type(p).__name__}, {type(q).__name__})",
             RuntimeWarning,
-            stacklevel=2,
         )
     return rule(p, q)
 

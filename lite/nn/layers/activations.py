@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays import formulas
+from lite._arrays.caller import warn
 from lite._arrays.dtypes import floats
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, ArrayHolder, HostArray
@@ -664,10 +664,9 @@ class LogSoftmax(_AlongDim):
 def _along(function: Any, x: Array, dim: int | None, name: str) -> Array:
     if dim is None:
         dim = 0 if x.ndim in (0, 1, 3) else 1
-        warnings.warn(
+        warn(
             f"{name} without dim takes dimension {dim} of an input of {x.ndim}; pass dim to say which.",
             UserWarning,
-            stacklevel=2,
         )
     if x.ndim == 0:
         if dim not in (0, -1):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import itertools
 import math
 import numbers
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
+from lite._arrays.caller import warn
 from lite._arrays.dtypes import Dtype, compute_dtype
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
@@ -64,10 +64,9 @@ class Recurrent(Module):
         if not isinstance(dropout, numbers.Real) or isinstance(dropout, bool) or not 0 <= dropout <= 1:
             raise ValueError(f"dropout must be a probability in [0, 1], got {dropout!r}")
         if dropout > 0 and num_layers == 1:
-            warnings.warn(
+            warn(
                 f"dropout comes between layers, so dropout={dropout} does nothing with num_layers=1",
                 UserWarning,
-                stacklevel=2 if type(self).__init__ is Recurrent.__init__ else 3,
             )
         for name, flag in (("bias", bias), ("batch_first", batch_first)):
             if not isinstance(flag, bool):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import os
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -14,6 +13,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
+from lite._arrays.caller import warn
 from lite._arrays.types import Array, is_symbolic
 from lite._transforms.grad.running import state as grad_state
 from lite._tree.keys import require_path
@@ -528,7 +528,7 @@ def _warning(forward: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(forward)
     def warned(self: LossModule, *args: Any, **kwargs: Any) -> Any:
         if not all(self._has_update_associated.values()) and _warnings_wanted():
-            warnings.warn(_NO_UPDATER, UserWarning, stacklevel=4)
+            warn(_NO_UPDATER, UserWarning)
         try:
             return forward(self, *args, **kwargs)
         except TypeError as error:

@@ -13,7 +13,7 @@ from lite._tree.collection import TensorCollection
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.composite import CompositeDistribution
 from lite.nn.distributions.distribution import Distribution, sum_rightmost
-from lite.nn.distributions.log_prob_names import composite_lp_aggregate, set_composite_lp_aggregate
+from lite.nn.distributions.log_prob_names import set_composite_lp_aggregate
 from lite.nn.values.entries import detached
 
 Keys = NestedKey | list[Any]
@@ -89,9 +89,7 @@ def entropy_of(dist: Distribution, samples: int, rng: Rng) -> Any:
         log-probs are summed.
     """
     if isinstance(dist, CompositeDistribution):
-        if composite_lp_aggregate():
-            return dist.entropy(samples, rng=rng)
-        return dist.entropy_composite(samples, include_sum=False, rng=rng)
+        return dist.entropy(samples, rng=rng)
     try:
         entropy = dist.entropy()
         if np.isfinite(everything(detached(entropy))).all():

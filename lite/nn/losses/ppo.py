@@ -6,13 +6,13 @@ PPOLoss, ClipPPOLoss, and of several agents MAPPOLoss and IPPOLoss.
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, unravel_key
+from lite._arrays.caller import warn
 from lite._arrays.types import Array, is_interpreted, is_symbolic
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
@@ -176,10 +176,9 @@ class PPOLoss(ActorCriticLoss):
         if self.normalize_advantage and advantage.size > 1:
             exclude = self.normalize_advantage_exclude_dims
             if advantage.size > math.prod(td.batch_size) and not exclude:
-                warnings.warn(
+                warn(
                     "normalize_advantage takes one mean over all dimensions of the advantage, which has more "
                     "than the batch; normalize_advantage_exclude_dims keeps agents or objectives apart.",
-                    stacklevel=2,
                 )
             return _normalized(advantage, exclude, td.get("shifted_valid", None))
         return advantage

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
+from lite._arrays.caller import warn
 from lite._arrays.types import Array, is_symbolic, raw
 from lite.nn._modules.parameter import Parameter
 from lite.nn.losses.base import LossModule
@@ -59,7 +59,7 @@ class TargetNetUpdater:
     def init_(self) -> None:
         """Copy the trained parameters and buffers to the targets."""
         if self.initialized:
-            warnings.warn("the targets were initialised before.", stacklevel=2)
+            warn("the targets were initialised before.")
         for name in self._names:
             target = getattr(self.loss_module, f"target_{name}")
             for key, leaf in getattr(self.loss_module, name).items(True, True):
@@ -131,7 +131,7 @@ class SoftUpdate(TargetNetUpdater):
         if not 0 <= self.eps <= 1:
             raise ValueError(f"eps must be between 0 and 1, got {self.eps}.")
         if self.eps < 0.5:
-            warnings.warn(f"eps={self.eps} keeps little of the targets; was tau meant?", stacklevel=2)
+            warn(f"eps={self.eps} keeps little of the targets; was tau meant?")
         super().__init__(loss_module)
 
     def _step(self, source: Array, target: Array) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite import get_default_dtype
+from lite._arrays.caller import warn
 from lite._arrays.formulas import softplus
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, is_symbolic
@@ -358,7 +358,7 @@ class gSDEModule(Module):
         scale = np.sqrt(np.maximum(squares.sum(-1), dtype.type(1e-5)))
         values = value_of(scale)
         if isinstance(values, np.ndarray) and not np.isfinite(values).all():
-            warnings.warn("the scale of gSDEModule is not finite.", stacklevel=2)
+            warn("the scale of gSDEModule is not finite.")
         return mu, scale, action if self.transform is None else self.transform(action), epsilon
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, MutableSequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from lite import NestedKey, unravel_key_list
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.hooks import call_with_hooks
@@ -207,9 +207,7 @@ class TensorDictModuleBase(Module):
         generator = None if rng is None else np.random.default_rng(rng)
         if parameters is None:
             if not _reset(self, generator):
-                warnings.warn(
-                    "reset_parameters_recursive found no module with reset_parameters().", stacklevel=2
-                )
+                warn("reset_parameters_recursive found no module with reset_parameters().")
             return None
         if parameters.batch_size:
             raise RuntimeError(

@@ -6,13 +6,13 @@ import contextlib
 import functools
 import inspect
 import types
-import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence
 from typing import Any
 
 import numpy as np
 
 from lite import NestedKey, TensorDict, unravel_key
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite._ops.access import dense_entry
 from lite._tree.collection import TensorCollection
@@ -83,12 +83,12 @@ class TensorDictModule(TensorDictModuleBase):
             function = getattr(module, method, None) if method is not None else module
             in_keys, names = split_key_map(in_keys, out_to_in_map, function)
         elif out_to_in_map is not None:
-            warnings.warn("out_to_in_map has no effect unless in_keys is a dict.", stacklevel=2)
+            warn("out_to_in_map has no effect unless in_keys is a dict.")
         self._kwarg_names = names
         self.in_keys = _key_list(in_keys, _IN_KEYS_ERROR)
         self.out_keys = _key_list(out_keys, _OUT_KEYS_ERROR)
         if "_" in self.in_keys:
-            warnings.warn('in_keys has the key "_", which as an out_key drops a result.', stacklevel=2)
+            warn('in_keys has the key "_", which as an out_key drops a result.')
         if inspect.isclass(module):
             raise ValueError(f"module {module} is not callable as a module: it is a class, pass an instance.")
         if method is None and not callable(module):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from lite import NestedKey
+from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
@@ -45,7 +45,7 @@ def action_space_of(space: Any, argument: str = "action_space") -> str:
 def space_of_loss(space: Any) -> str:
     """`action_space_of`; where there is none it is "one-hot", with a warning, as in torchrl's losses."""
     if space is None:
-        warnings.warn("action_space is not given: 'one-hot' is taken.", stacklevel=3)
+        warn("action_space is not given: 'one-hot' is taken.")
         space = "one-hot"
     return action_space_of(space)
 

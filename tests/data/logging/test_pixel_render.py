@@ -63,6 +63,9 @@ def test_errors() -> None:
     raises(ValueError, "must have the method 'paint'", lambda: rendered(render_method="paint"))
     with pytest.raises(ValueError, match="must have the method 'paint'"):
         TransformedEnv(DrawnEnv(), Compose(PixelRenderTransform(render_method="paint")))
+    alone = PixelRenderTransform(render_method="paint")
+    raises(ValueError, "must have the method 'paint'", lambda: TransformedEnv(DrawnEnv(), alone))
+    assert alone.parent is None
     env = TransformedEnv(DrawnEnv((2,), one_image=True), PixelRenderTransform(as_non_tensor=False))
     raises(
         RuntimeError, r"a frame of shape \(6, 8, 3\) does not fit the batch size \(2,\)", lambda: env.reset()

@@ -35,7 +35,7 @@ def test_ragged_rows_keep_their_lengths() -> None:
     np.testing.assert_equal(got, rows)
     empty = ragged(Tokens, {"full": rows[:0]}, (0, 3))
     assert empty.batch_size == (0, 3)
-    assert empty.full.shape == (0, 3, 0)
+    assert (empty.full.shape, empty.padded) == ((0, 3, 0), False)
 
 
 def test_rows_of_an_array() -> None:

@@ -261,7 +261,7 @@ def test_an_estimator_may_be_given() -> None:
     loss = dqn()
     mine = TD0Estimator(gamma=0.5, value_network=None)
     assert loss.make_value_estimator(mine).value_estimator is mine
-    loss.make_value_estimator(TD0Estimator, gamma=0.25, value_network=None)
+    assert loss.make_value_estimator(TD0Estimator, gamma=0.25, value_network=None) is loss
     assert float(loss.value_estimator.gamma) == 0.25
     raises(NotImplementedError, r"DQNLoss supports .*, got GAE", lambda: loss.make_value_estimator("gae"))
     raises(KeyError, "unknown value estimator 'td9'", lambda: loss.make_value_estimator("td9"))

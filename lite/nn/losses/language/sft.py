@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorClass, TensorDictBase
+from lite._arrays.caller import warn
 from lite._arrays.types import Array
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.language.grpo import aggregate_tokens, kept_log_probs, kl_penalty
@@ -162,11 +162,10 @@ class SFTLoss(LossModule):
         if loss_function not in ("sft", "minor_sft"):
             raise ValueError(f"loss_function must be 'sft' or 'minor_sft', got {loss_function!r}.")
         if loss_function == "minor_sft" and kl_to_ref_coeff:
-            warnings.warn(
+            warn(
                 "kl_to_ref_coeff has no use with loss_function='minor_sft', which stays near the reference "
                 "model by itself: it is set to 0.0.",
                 UserWarning,
-                stacklevel=2,
             )
             kl_to_ref_coeff = 0.0
         self.actor_network = actor_network
