@@ -87,10 +87,10 @@ def test_rename() -> None:
     assert td.rename_key_("a", ("n", "m", "z")) is td
     assert td["n", "m", "z"] is a
     assert "a" not in td
-    td.rename_key_("i", "i")
+    assert td.rename_key_("i", "i") is td
     td.rename_key_(("n", "m", "z"), "n")
     assert td["n"] is a
-    td.rename_key_("n", ("n", "inner"))
+    assert td.rename_key_("n", ("n", "inner")) is td
     assert td["n", "inner"] is a
     assert list(td.keys()) == ["i", "n"]
 

@@ -109,7 +109,9 @@ def test_errors():
     td = source()
     for action in (lambda: np.squeeze(td, 0), lambda: np.reshape(td, (3, 4), order="F")):
         raises(ValueError, r"squeeze|order", action)
-    raises(IndexError, "axis", lambda: np.expand_dims(td, 5))
+    assert np.expand_dims(td, (-4, 3)).batch_size == (1, *td.batch_size, 1)
+    for axis in (5, 3, -4):
+        raises(IndexError, f"axis {axis} is out of bounds for 3 dimensions", np.expand_dims, td, axis)
     raises(TypeError, "no implementation found", lambda: np.interp(td, [0], [0]))
 
 

@@ -48,6 +48,12 @@ def test_many_images_give_what_each_gives(rng):
     np.testing.assert_array_equal(applied(ToTensorImage(from_int=True), floats), expected, strict=True)
 
 
+def test_nearest_pixels():
+    for interpolation, places in (("nearest", [0, 1, 3, 4]), ("nearest-exact", [0, 2, 3, 5])):
+        found = applied(Resize(4, 6, interpolation=interpolation))
+        np.testing.assert_array_equal(found, IMAGE[:, places])
+
+
 def test_crops():
     """As torchvision's `crop` and `center_crop`, by their source: half of an odd rest is rounded to even."""
     for transform, expected in (

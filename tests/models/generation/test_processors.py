@@ -175,3 +175,15 @@ def test_errors_of_functions_name_them() -> None:
     with pytest.raises(KeyError) as error:
         generate(TableModel.random(0), [[1, 2]], GenerationConfig.from_kwargs({"logits_processor": bad}))
     assert error.value.__notes__ == ["raised by the logits_processor bad after 2 tokens"]
+
+
+def test_copies_read_a_grammar_apart() -> None:
+    class Matcher:
+        def fork(self) -> "Matcher":
+            return Matcher()
+
+    one = of()
+    one.matcher = Matcher()  # type: ignore[assignment]
+    other = one.fork()
+    assert (type(other.matcher), other.config) == (Matcher, one.config)
+    assert other.matcher is not one.matcher

@@ -195,6 +195,7 @@ def test_by_hand() -> None:
     expected = (dist.probs * (0.5 * dist.logits - values.min(0))).sum()
     np.testing.assert_allclose(out["loss_actor"], expected, rtol=1e-6)
     np.testing.assert_allclose(out["entropy"], dist.entropy().mean())
+    assert td["td_error"].shape == (6,)
 
 
 def test_errors() -> None:

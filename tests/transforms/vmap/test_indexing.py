@@ -38,11 +38,28 @@ CASES: list[Case] = [
         (f(3, 4), i(), f(3))),
     ("assign number at mask", written(lambda x, m: put_at(x, m, 0.0)), (f(3, 4), b(3))),
     ("assign mapped number at mask", written(put_at), (f(3, 4), b(3, 4), f())),
+    ("assign number at mask of rows", written(lambda x, m: put_at(x, (slice(None), m), 0.0)),
+        (f(3, 4, 2), b(4))),
 ]  # fmt: skip
 
 
 def test_maps_equal_loops() -> None:
     for_each(check_mapped, CASES)
+
+
+def test_assignments_through_masks_that_run_in_a_loop() -> None:
+    _warned.add("assignment through a mask")
+    x = np.arange(24.0).reshape(2, 3, 4)
+    rows = np.array([[True, False, True], [False, True, False]])
+    columns = np.array([[True, False, True, True], [False, True, False, False]])
+    for index, mask, value in (
+        (lambda m: (1, m), columns, 0.0),
+        (lambda m: (m, 1), rows, 0.0),
+        (lambda m: m, rows, np.arange(4.0)),
+    ):
+        one = written(lambda x, m, at=index, new=value: put_at(x, at(m), new))
+        expected = [one(*pair) for pair in zip(x, mask, strict=True)]
+        np.testing.assert_array_equal(vmap(one)(x, mask), expected)
 
 
 def test_masks_need_as_many_elements() -> None:
