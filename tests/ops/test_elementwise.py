@@ -16,6 +16,10 @@ def test_key_sets_must_agree_unless_there_is_a_default() -> None:
     second = TensorDict({"b": 5, "n": {"y": 10, "z": 20}})
     with unchanged(first, second), pytest.raises(KeyError, match="mismatch"):
         first + second
+    assert set((TensorDict({"a": 1, "s": "x"}) + TensorDict({"a": 1, "t": "y"})).keys()) == {"a", "s"}
+    for one, other in ((first, TensorDict(a=1)), (TensorDict(a=1), first)):
+        with pytest.raises(KeyError, match="mismatch"):
+            one + other
     common = first.add(second, default="intersection")
     assert common.to_dict(convert_tensors=True) == {"n": {"y": 12}, "s": "x"}
     union = first.add(second, default=100)

@@ -86,6 +86,7 @@ def test_specs_are_told_apart_and_indexed():
     assert MultiCategorical([2, 3]) != MultiCategorical([3, 2])
     assert OneHot(3).expand(2, 3)[0] == OneHot(3)
     assert MultiCategorical([2, 3], (4, 2))[1:].shape == (3, 2)
+    raises(IndexError, "", lambda: MultiCategorical([2, 3], (4, 2))[:, 0])
     part = Composite(a=Bounded([[0, 1], [2, 3]], 9), shape=2)[1]
     assert part.shape == ()
     assert part["a"].low.tolist() == [2, 3]

@@ -586,7 +586,8 @@ def _refuse_kept(graph: JitGraph) -> None:
     references, array = graph.track, _kept(graph)
     if array is not None:
         owners = [type(x).__name__ for x in gc.get_referrers(array) if x is not references] or ["frame"]
-        line = next((node.line for node in graph.nodes if array._name in node.outputs), "")
+        name = array._name  # of the array itself the expression below would make another owner, a cell
+        line = next((node.line for node in graph.nodes if name in node.outputs), "")
         raise RuntimeError(
             f"cannot be traced: the function keeps an array of shape {tuple(map(int, array.shape))} and "
             f"dtype {array.dtype} outside of its arguments and results (in a {owners[0]}), where a graph "

@@ -150,7 +150,7 @@ class SharedArray(np.ndarray[Any, Any]):
 
     def dot(self, b: Any, out: Any = None) -> Any:
         """As `numpy.dot`."""
-        return np.dot(self, b) if type(b) is BatchedArray else super().dot(b, out)
+        return np.dot(self, b, out)
 
 
 def has_batched(index: Any) -> bool:

@@ -172,12 +172,6 @@ class TensorStorage(Storage):
             raise RuntimeError("Cannot get elements out of a storage that has no data yet.")
         return self._columns
 
-    @property
-    def last_cursor(self) -> int | None:
-        """The row before the cursor of the ring, written last; None if nothing is filled."""
-        length, cursor, _ = self._position.now()
-        return (cursor - 1) % self._rows() if length else None
-
     # -- writing ----------------------------------------------------------------------------------
 
     def set(self, cursor: Any, data: Any) -> None:

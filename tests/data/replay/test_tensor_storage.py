@@ -55,7 +55,6 @@ def test_views_and_copies() -> None:
     assert not np.shares_memory(storage.get([1, 2])["step"], storage.entry("step"))
     assert storage.entry(("n", "x")).shape == (6, 1)
     assert storage.entry("nothing") is None
-    assert storage.last_cursor is None or isinstance(storage.last_cursor, int)
 
 
 def test_rows_that_are_not_filled() -> None:

@@ -62,4 +62,7 @@ def test_state() -> None:
             assert buffer.extend(ranked([2, 6])).tolist() == [-1, 1]
         assert second.write_count == 5
         first.empty()
+        assert (len(first), first.write_count) == (0, 0)
         assert first.extend(ranked([0])).tolist() == [0]
+        first.empty(empty_write_count=False)
+        assert (len(first), first.write_count) == (0, 1)

@@ -41,6 +41,7 @@ def test_as_a_list():
     assert list(both) == [first, second, third]
     assert both[1:][0].loc is second.loc
     assert both.pop() is third
+    assert third._container is None
     both[0] = third
     assert both[-2] is third
     del both[0]

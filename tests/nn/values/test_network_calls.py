@@ -46,8 +46,12 @@ def test_in_pieces(options, sizes):
 
 
 def test_no_such_dimension_to_cut():
-    with pytest.raises(ValueError, match="no value_chunk_dim 2 in batch_size"):
-        estimator(Counted(), num_chunks=2, value_chunk_dim=2)(rollout((5, 6)))
+    for dim in (2, -3):
+        with pytest.raises(ValueError, match=f"no value_chunk_dim {dim} in batch_size"):
+            estimator(Counted(), num_chunks=2, value_chunk_dim=dim)(rollout((5, 6)))
+    net = Counted()
+    estimator(net, num_chunks=9, value_chunk_dim=-2)(rollout((5, 6)))
+    assert len(net.seen) == 10  # of five rows
 
 
 def test_values_that_are_there_are_kept_on_request():

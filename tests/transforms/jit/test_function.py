@@ -401,7 +401,11 @@ LEFT: list[Any] = []
             RuntimeError,
             r"backward\(\) .* `with lite.enable_grad\(\):`.* line \d+: ",
         ),
-        (lambda x: LEFT.append(x * 2), RuntimeError, r"keeps an array of shape .* return it \(.* line \d+: "),
+        (
+            lambda x: LEFT.append(x * 2),
+            RuntimeError,
+            r"keeps an array of shape .* return it \(.* line \d+: ",
+        ),
         (lambda x: np.zeros(3).__setitem__(0, x[0, 0]), ValueError, "with a sequence"),
         (lambda x: x + np.random.default_rng().random(3), NotImplementedError, "other numbers"),
         (lambda x: x * np.random.default_rng(0).choice(x), NotImplementedError, "ndarray of an array"),
@@ -411,6 +415,11 @@ def test_what_no_graph_does_is_refused(function: Any, error: Any, message: str) 
     LEFT.clear()
     raises(error, message, lambda: lite.jit(function)(X))
     LEFT.clear()
+
+
+def test_who_keeps_an_array_is_told() -> None:
+    left: list[Any] = []
+    raises(RuntimeError, r"\(in a list\)", lite.jit(lambda x: left.append(x * 2)), np.ones(2))
 
 
 def test_fallback_runs_the_function() -> None:

@@ -14,6 +14,8 @@ from helpers.vmap_cases import b, check_mapped, f, for_each, i
 from helpers.vmap_cases import written as written_to_copy
 
 import lite
+from lite import vmap
+from lite._transforms.vmap.loop import _warned
 
 
 def written(write: Any) -> Any:
@@ -149,6 +151,19 @@ def test_places_of_numbers_that_are_not_zero() -> None:
 
 def test_maps_equal_loops() -> None:
     for_each(check_mapped, VMAP_CASES)
+
+
+def test_put_in_other_modes_and_of_more_values_runs_in_a_loop() -> None:
+    _warned.add("numpy.put")
+    x, k = np.zeros((2, 5)), np.array([[1, 7], [2, 8]])
+    for mode, places, values in (
+        ("wrap", k, x[0, :2] + 1),
+        ("clip", k, 3.0),
+        ("raise", k % 5, np.ones((1, 2))),
+    ):
+        put = written_to_copy(lambda x, k, mode=mode, values=values: np.put(x, k, values, mode=mode))
+        expected = [put(*pair) for pair in zip(x, places, strict=True)]
+        np.testing.assert_array_equal(vmap(put)(x, places), expected)
 
 
 def test_lookups() -> None:
