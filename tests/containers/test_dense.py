@@ -8,7 +8,7 @@ from helpers.cases import each_case, raises
 from helpers.trees import read_only
 
 import lite
-from lite import TensorDict
+from lite import NonTensorData, TensorDict
 
 
 def test_kwargs_and_mapping_build_the_same() -> None:
@@ -113,3 +113,9 @@ def test_shape_is_the_batch_size_and_batch_dims_follow_from_it() -> None:
     assert (td.batch_size, td.batch_dims) == ((2,), 1)
     with pytest.raises(RuntimeError, match="Setting batch dims"):
         td.batch_dims = 2
+
+
+def test_objects_are_stored_as_they_are_on_a_device() -> None:
+    td, data = TensorDict({}, [2], device="cpu"), NonTensorData("a", [2])
+    td["o"] = data
+    assert td._get_entry("o") is data

@@ -45,6 +45,9 @@ def test_archive_modes(tmp_path):
     lite.refresh_archive_checksums(path)
     with zipfile.ZipFile(path) as archive:
         assert archive.testzip() is None
+        for info in archive.infolist():
+            head = path.read_bytes()[info.header_offset :]
+            assert head[14:18] == info.CRC.to_bytes(4, "little")
     assert not shared.is_memmap()
     shared.memmap(tmp_path / "folder")
     TensorDict({"a": np.arange(4)}, [4]).save(path, compression="deflate")

@@ -208,7 +208,7 @@ def test_equal_to_its_dict() -> None:
 def test_an_entry_with_the_same_fields_stays_what_it_is() -> None:
     inner = TensorDict({"x": np.ones(2)}, [2])
     holder = Holder(x=inner, batch_size=[2])
-    assert holder.get("x") is inner
+    assert holder.get("x") is holder.setdefault("x", 0) is inner
     assert type(holder.select("x")) is Holder
 
 

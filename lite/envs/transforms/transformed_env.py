@@ -96,13 +96,11 @@ class TransformedEnv(EnvBase):
     def append_transform(self, transform: Any) -> Self:
         """Add a transform, or a function, after the others; returns self."""
         self._composed().append(as_transform(transform))
-        self.empty_cache()
         return self
 
     def insert_transform(self, index: int, transform: Any) -> Self:
         """Add a transform, or a function, before the one with the number `index`; returns self."""
         self._composed().insert(index, as_transform(transform))
-        self.empty_cache()
         return self
 
     def _composed(self) -> Compose:

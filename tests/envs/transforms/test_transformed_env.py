@@ -68,9 +68,9 @@ def test_partial_resets():
 def test_specs_are_read_anew():
     env = TransformedEnv(Steps())
     assert env.observation_spec["x"].shape == (2, 1)
-    env.append_transform(UnsqueezeTransform(-1, in_keys=["x"]))
+    assert env.append_transform(UnsqueezeTransform(-1, in_keys=["x"])) is env
     assert env.observation_spec["x"].shape == (2, 1, 1)
-    env.insert_transform(0, RenameTransform(["reward"], ["r"], ["action"], ["a"]))
+    assert env.insert_transform(0, RenameTransform(["reward"], ["r"], ["action"], ["a"])) is env
     assert (env.reward_keys, env.action_keys) == (["r"], ["a"])
     env.transform.pop(0)
     assert env.reward_keys == ["reward"]

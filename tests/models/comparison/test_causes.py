@@ -37,6 +37,24 @@ def test_all_that_was_tried_comes_best_first(model: OnnxDecoder) -> None:
     assert "special tokens" not in {c.name for c in tried}
 
 
+def test_of_a_large_vocabulary_fewer_tokens_are_tried(
+    model: OnnxDecoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = []
+
+    def chosen(rows: object, a: object, b: object, most: int) -> None:
+        counts.append(most)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(causes, "_chosen", chosen)
+    a, b = [np.zeros(3)], [np.ones(3)]
+    for decoder, logits in ((None, 0), (model, 2**25), (model, 300 * model.vocab_size), (model, 0)):
+        monkeypatch.setattr(causes, "LOGITS", logits)
+        with pytest.raises(KeyboardInterrupt):
+            find_causes(decoder, rows_of(1, 3), a, b, None)
+    assert counts == [4096, 4096, 300, 256]
+
+
 @pytest.mark.grid
 def test_a_part_of_the_tokens_is_enough(model: OnnxDecoder, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []

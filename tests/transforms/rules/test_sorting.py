@@ -59,6 +59,7 @@ VMAP_CASES: list[Case] = [
     ("searchsorted, right", lambda x, y: np.searchsorted(x, y, "right"), (ordered(5), f())),
     ("searchsorted, sorter", lambda x, y: np.searchsorted(x, y, sorter=np.argsort(x)), (f(5), f(3))),
     ("lexsort", lambda x, y: np.lexsort((x, y)), (f(5), i(5))),
+    ("lexsort of one key", lambda x: np.lexsort((x,)), (f(5),)),
     ("interp", lambda x: np.interp(x, [0.0, 1.0], [2.0, 3.0]), (f(3),)),
     ("digitize", lambda x: np.digitize(x, [0.0, 1.0]), (f(3),)),
     ("isin", lambda x, y: np.isin(x, y), (i(2, 3), i(2))),
