@@ -114,6 +114,8 @@ def test_the_demo_is_timed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
         return {}
 
     monkeypatch.setattr("lite.cli.footprint._child", child)
-    facts, _ = asked(run, "--only", "demo")
+    monkeypatch.setattr("os.getloadavg", lambda: (7.0, 8.0, 9.0))
+    facts, progress = asked(run, "--only", "demo")
+    assert (facts["load"], progress) == (7, "lite footprint: demo\n")
     assert calls == [(None, "NUMBA_CACHE_DIR")] * 2
     assert set(facts["demo"]) == {"cold", "warm"}

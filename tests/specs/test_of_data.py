@@ -15,6 +15,7 @@ def test_a_spec_of_data():
     assert spec["in", "y"].shape == (2, 4)
     assert isinstance(spec["t"], NonTensor)
     assert spec.is_in(td)
+    assert spec.zero()["t"] == ["hi", "hi"]
     rows = lazy_stack([TensorDict(t="x", a=np.ones(2)) for _ in range(3)])
     spec = make_composite_from_td(rows)
     assert (spec.is_in(rows), spec.zero()["t"]) == (True, ["x"] * 3)

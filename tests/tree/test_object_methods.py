@@ -37,6 +37,7 @@ def test_every_method_of_tensordicts_is_there(cls):
         if not name.startswith(("_", "from", "kinds")) and not hasattr(cls, name)
     }
     assert missing == WITHOUT_ENTRIES
+    assert (cls.load_memmap, hasattr(cls, "from_dict")) == (TensorDict.load_memmap, False)
 
 
 def test_methods_look_like_those_of_tensordicts():

@@ -26,7 +26,10 @@ def test_contexts_and_decorators():
     assert timeit.todict(percall=False, prefix="time") == {"time/within": 2, "time/called": 2}
     assert timeit("alone").start().elapsed() == 1
     timeit.erase()
-    assert timeit.todict() == {"within": 0, "called": 0}
+    assert timeit.todict(percall=False) == timeit.todict() == {"within": 0, "called": 0}
+    with timeit("within"):
+        pass
+    assert timeit.todict()["within"] == timeit.todict(percall=False)["within"]
 
 
 def test_prints(capsys):

@@ -47,6 +47,13 @@ def scopes(text: str) -> bytes:
         ("n", "v", scopes("['', 'model.roberta.encoder.layer.0.x', 'l']"), "roberta.encoder.layer.0.x"),
         ("n", "v", scopes("['', 'model.decoder.layers.0.q_proj', 'l']"), "model.decoder.layers.0.q_proj"),
         ("node_linear", "val_1", scopes("[" * 500), "node_linear"),
+        ("node_linear", "val_1", scopes(f"['', 'a', '{'l' * 4096}']"), "node_linear"),
+        (
+            "n",
+            "v",
+            wire.field(9, wire.text(1, "other") + wire.text(2, "['', 'b', 'l']")) + scopes("['', 'a', 'l']"),
+            "a",
+        ),
         ("node_linear", "val_1", scopes("7"), "node_linear"),
     ],
 )

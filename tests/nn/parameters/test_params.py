@@ -87,7 +87,7 @@ def test_writes_become_parameters_at_any_depth() -> None:
         f"params.{name}" for name in ("a", "n.b", "n.y", "n.v", "x", "new.z", "u", "sub.w")
     ]
     del params["new"]
-    params.del_(("n", "y"))
+    assert params.del_(("n", "y")) is params
     assert params.pop("x").shape == (1,)
     params.rename_key_("u", "moved")
     assert names(parent) == [f"params.{name}" for name in ("a", "n.b", "n.v", "sub.w", "moved")]
