@@ -8,7 +8,7 @@ from typing import Any, Literal, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from lite.kernels._arrays import as_array, on_host, require_float
+from lite.kernels._arrays import as_array, on_host
 from lite.kernels._device import gpu_of, in_cuda_memory
 from lite.kernels.sampling_plan import Bias, DrawDetails, SamplingPlan
 
@@ -85,7 +85,6 @@ def sample_tokens(
     """
     gpu = gpu_of(stream, logits=logits, mask=mask, scores=scores)
     model = as_array("logits", logits)
-    require_float("logits", model.dtype)
     if model.ndim != 2 or (model.shape[0] and not model.shape[1]):
         raise ValueError(f"logits must have the shape (rows, vocabulary), got {model.shape}")
     options: dict[str, Any] = {

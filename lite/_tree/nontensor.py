@@ -880,7 +880,7 @@ class LinkedList(list[Any]):
         ['z', 'b']
     """
 
-    def __init__(self, items: list[Any], source: Array, mapped: NonTensorStack | None = None) -> None:
+    def __init__(self, items: list[Any], source: Array, mapped: NonTensorStack | None) -> None:
         super().__init__(
             LinkedList(item, source[i], mapped) if source.ndim > 1 else item for i, item in enumerate(items)
         )

@@ -105,7 +105,7 @@ class Found(NamedTuple):
     log_probs: NDArray[np.float32]
     finish_reason: str
     score: float
-    details: DrawDetails | None = None
+    details: DrawDetails | None
 
 
 class _Beams(NamedTuple):

@@ -56,10 +56,10 @@ class Run:
         waiting: Iterator[Response],
         *,
         max_rows: int,
-        longest: int = 0,
-        decode_text: DecodeText | None = None,
-        cache: PrefixCache | None = None,
-        speculation: Speculation | None = None,
+        longest: int,
+        decode_text: DecodeText | None,
+        cache: PrefixCache | None,
+        speculation: Speculation | None,
     ) -> None:
         self.decoder = decoder
         self.waiting = waiting

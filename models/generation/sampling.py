@@ -32,7 +32,7 @@ class Drawn(NamedTuple):
 
     tokens: NDArray[np.int64]
     log_probs: NDArray[np.float32]
-    details: DrawDetails | None = None
+    details: DrawDetails | None
 
 
 class Sampler:

@@ -40,7 +40,7 @@ class GraphCall:
 
     def __init__(
         self, session: SharedSession, inputs: tuple[GraphTensor, ...], outputs: tuple[GraphTensor, ...],
-        states: frozenset[str] = frozenset(), start: int | None = None,
+        states: frozenset[str], start: int | None,
     ) -> None:  # fmt: skip
         self.session = session
         self.inputs = inputs

@@ -35,7 +35,7 @@ class OutputLayer:
     hidden: str
     weight: str | QuantizedRows
     by_token: bool
-    bias: str | None = None
+    bias: str | None
     scale: float = 1.0
 
     @property

@@ -114,7 +114,7 @@ class TokenLogProbs(Module):
 
     def __init__(
         self, graph: Module, inputs: Sequence[Value], spec: GraphSpec, layer: OutputLayer | None, *,
-        max_tokens: int = MAX_TOKENS, checkpoint: bool = False,
+        max_tokens: int, checkpoint: bool,
     ) -> None:  # fmt: skip
         super().__init__()
         self.graph = graph

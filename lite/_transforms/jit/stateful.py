@@ -81,7 +81,7 @@ class Keys:
     """
 
     def __init__(
-        self, names: dict[int, str], objects: Iterable[Any], parameters: Iterable[tuple[Any, str]] = ()
+        self, names: dict[int, str], objects: Iterable[Any], parameters: Iterable[tuple[Any, str]]
     ) -> None:
         self._found: dict[int, list[Key]] = {}
         self.arrays: dict[Key, Any] = {}

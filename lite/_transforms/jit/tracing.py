@@ -125,7 +125,7 @@ class JitGraph(Graph):
     made = "traced"
     refuses = exact_integers = True
 
-    def __init__(self, dimensions: dict[str, int], known: frozenset[Any], located: bool = False) -> None:
+    def __init__(self, dimensions: dict[str, int], known: frozenset[Any], located: bool) -> None:
         super().__init__(dimensions)
         self.known = known
         self._located = located

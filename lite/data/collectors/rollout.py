@@ -66,7 +66,7 @@ class Rollout:
 
     def __init__(
         self, environments: Environments, transforms: Sequence[StepTransform], time: int, *,
-        traj_ids: bool = True, allow_nan: bool = False,
+        traj_ids: bool, allow_nan: bool,
     ) -> None:  # fmt: skip
         batch = environments.batch
         self.environments = environments

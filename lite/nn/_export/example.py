@@ -35,7 +35,7 @@ class Example:
 
     inputs: list[ExampleInput]
     call: Callable[[Any, list[GraphArray]], dict[NestedKey, Any]]
-    batch: str | None = None
+    batch: str | None
     rewritten: frozenset[NestedKey] = frozenset()
 
 

@@ -42,7 +42,7 @@ class NetworkCalls:
 
     def __init__(
         self, network: Module, keys: tuple[NestedKey, NestedKey],
-        pieces: tuple[int | None, int | None, int], differentiates: bool = False,
+        pieces: tuple[int | None, int | None, int], differentiates: bool,
     ) -> None:  # fmt: skip
         self._network = network
         self._present, self._following = keys

@@ -44,3 +44,14 @@ def test_batches_that_differ() -> None:
     net = nn.Transformer(4, 1, 1, 1, 8, batch_first=True)
     for src, tgt in (((3, 2, 4), (5, 2, 4)), ((3, 2, 4), (2, 2, 4))):
         raises(RuntimeError, "agree in the batch dimension 0", net, np.zeros(src), np.zeros(tgt))
+
+
+def test_matrices_are_drawn_anew_and_vectors_stay() -> None:
+    net = nn.Transformer(8, 2, 1, 1, 16, rng=0)
+    before = {name: array.copy() for name, array in net.state_dict().items()}
+    net.reset_parameters(1)
+    for name, array in net.state_dict().items():
+        if array.ndim > 1:
+            limit = (6 / sum(array.shape)) ** 0.5
+            assert 0.8 * limit < np.abs(array).max() <= limit, name
+        assert np.array_equal(array, before[name]) == (array.ndim == 1), name
