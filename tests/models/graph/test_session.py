@@ -241,6 +241,16 @@ def test_a_forked_process_closes_no_session_of_its_parent() -> None:
     assert code == 0
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_waits_for_no_lock_of_its_parent() -> None:
+    with session._environment_lock, session._shared_lock:
+        child = os.fork()
+        if not child:
+            os._exit(session._environment_lock.locked() or session._shared_lock.locked())
+    assert os.waitpid(child, 0)[1] == 0
+
+
 @pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_ends_with_the_sessions_of_its_parent() -> None:
