@@ -40,11 +40,11 @@ class GraphSummary:
     producer: str
     op_types: frozenset[str]
     external_files: frozenset[str]
-    rounds_activations: bool
-    half_weights: bool
-    biased_attention: bool
-    window: int | None
-    windowed_cache: int
+    rounds_activations: bool = False
+    half_weights: bool = False
+    biased_attention: bool = False
+    window: int | None = None
+    windowed_cache: int = 0
 
 
 class _Scan:

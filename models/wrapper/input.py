@@ -48,7 +48,7 @@ class Inputs(NamedTuple):
     """
 
     rows: TokenRows
-    texts: list[str] | None
+    texts: list[str] | None = None
     chats: Chats | None = None
     history: History | None = None
     assistant_mask: NDArray[np.bool_] | None = None
