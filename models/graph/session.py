@@ -328,7 +328,7 @@ def open_session(
     options.enable_mem_pattern = memory_pattern  # the shapes of a decoder change at every step
     options.enable_mem_reuse = memory_reuse
     options.log_severity_level = 3
-    # By default it is tens of milliseconds: a tenth of opening an int4 model, a seventh of its first tokens.
+    # By default for tens of milliseconds: a tenth of opening an int4 model, a seventh of its first tokens.
     spin = ("spin_duration_us", "1000") if spinning else ("allow_spinning", "0")
     options.add_session_config_entry(f"session.intra_op.{spin[0]}", spin[1])
     if content is not None:
@@ -396,18 +396,16 @@ def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, str]:
 
     onnxruntime takes links for a way out of the folder when it is given a model's bytes.
     """
-    if b"location" not in content or all(f.is_file() and not f.is_symlink() for f in folder.iterdir()):
-        return content, str(folder)  # as mostly; looking for names takes 5 ms for each 200 kB of a graph
-    names = scan_bytes(content).external_files
-    if not names:  # that of a process that runs for long may be gone
+    if b"location" not in content:  # the folder of a process that runs for long may be gone
         return content, ""
-    folder = folder.resolve()
+    if all(f.is_file() and not f.is_symlink() for f in folder.iterdir()):
+        return content, str(folder)  # looking for names takes 5 ms for each 200 kB of a graph
+    names, folder = scan_bytes(content).external_files, folder.resolve()
     targets = {name: (folder / name).resolve() for name in names}
     folders = {target.parent for target in targets.values()}
     if all(target == folder / name for name, target in targets.items()) or len(folders) > 1:
         return content, str(folder)
-    followed = {name: target.name for name, target in targets.items()}
-    return with_external_files(content, followed), str(folders.pop())
+    return with_external_files(content, {name: to.name for name, to in targets.items()}), str(folders.pop())
 
 
 @contextmanager
