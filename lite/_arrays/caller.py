@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import linecache
-import os
 import sys
 import warnings
 from types import FrameType
 
-import numpy as np
-
-_OWN = (*(os.path.join(os.path.dirname(file), "") for file in (os.path.dirname(__file__), np.__file__)), "<")
+_OWN = sys.stdlib_module_names | {"lite", "numpy"}
 
 
 def warn(message: str, category: type[Warning] = UserWarning) -> None:
@@ -18,7 +15,7 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     frame = _caller()
     scope = frame.f_globals
     registry = scope.setdefault("__warningregistry__", {})
-    place = frame.f_code.co_filename, frame.f_lineno, scope.get("__name__")
+    place = frame.f_code.co_filename, frame.f_lineno, scope.get("__name__") or "<string>"  # as Python's own
     warnings.warn_explicit(message, category, *place, registry)
 
 
@@ -31,8 +28,11 @@ def caller_line() -> str:
 
 
 def _caller() -> FrameType:
-    """The innermost frame outside of this package and NumPy; the outermost where all are inside."""
+    """The innermost frame outside of this package, NumPy and Python's library; else the outermost.
+
+    Modules are told by name: the files of a notebook's cells, of frozen and of generated code say nothing.
+    """
     frame = sys._getframe(1)
-    while frame.f_code.co_filename.startswith(_OWN) and frame.f_back is not None:
+    while str(frame.f_globals.get("__name__")).partition(".")[0] in _OWN and frame.f_back is not None:
         frame = frame.f_back
     return frame
