@@ -162,7 +162,9 @@ def set_at(td: Container, path: Path, value: object, index: object, writes: Writ
     elif isinstance(entry, NonTensorBase):
         if index is Ellipsis or type(index) is tuple:
             index = tuple(normalise(index, entry.batch_size))
-        writes.put(td, key, entry._assign(index, value))
+        objects = td._to_entry(value) if type(value) is list else None  # of the rows, unless numbers
+        new = objects if isinstance(objects, NonTensorBase) else value
+        writes.put(td, key, entry._assign(index, new))
     else:
         writes.copy(entry, td._to_entry(value), index, place=(td, key))
 

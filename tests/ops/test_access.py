@@ -80,6 +80,10 @@ def test_set_at_and_get_at() -> None:
     td.set_at_("a", 5, 1).set_at_("s", "new", 0)
     np.testing.assert_array_equal(td["a"], [0, 5, 0])
     assert td["s"] == ["new", "y", "z"]
+    td.set_at_("s", ["p", "q"], slice(2)).update_at_({"s": ["r"]}, [2])
+    assert td["s"] == ["p", "q", "r"]
+    assert td.set_at_("s", [1, 2], 2)["s"] == ["p", "q", [1, 2]]  # numbers are one object, as in tensordict
+    raises(ValueError, "do not broadcast", lambda: td.set_at_("s", ["p", "q"], 0))
     assert td.get_at("a", 1) == 5
     raises(KeyError, "", lambda: td.set_at_("zz", 1, 0))
 
