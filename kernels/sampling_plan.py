@@ -260,7 +260,10 @@ class SamplingPlan:
         memories = self._memories
 
         def work(start: int, stop: int) -> None:
-            memory = memories.pop() if memories else cpu.work_memory(self.shape[1])
+            try:
+                memory = memories.pop()
+            except IndexError:  # each is with a thread
+                memory = cpu.work_memory(self.shape[1])
             self._draw_rows(args, memory, start, stop)
             memories.append(memory)
 

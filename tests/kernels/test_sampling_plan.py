@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 
-from lite.kernels import SamplingPlan, get_num_threads, sample_tokens, set_num_threads
+from lite.kernels import SamplingPlan, get_num_threads, sample_tokens, sampling_plan, set_num_threads
 from lite.kernels.backends.choice import backend
 
 COMPILED = backend() != "numpy"
@@ -101,6 +101,20 @@ def test_generators_draw_anew(rng: Any) -> None:
     generator = np.random.default_rng(5)
     for _ in range(5):
         np.testing.assert_array_equal(plan.draw(logits)[0], sample_tokens(logits, generator)[0])
+
+
+def test_threads_that_find_no_memory_left_make_their_own(rng: Any, monkeypatch: Any) -> None:
+    class Taken(list[Any]):  # as if another thread took the last one after this one looked
+        def __bool__(self) -> bool:
+            return True
+
+    logits = rng.normal(size=(4, 50)).astype(np.float32)
+    plan = SamplingPlan(logits.shape, [1, 2, 3, 4])
+    expected = plan.draw(logits)[0].copy()
+    monkeypatch.setattr(plan, "_memories", Taken())
+    monkeypatch.setattr(sampling_plan, "_SERIAL", 0)
+    monkeypatch.setattr(sampling_plan, "get_num_threads", lambda: 2)
+    np.testing.assert_array_equal(plan.draw(logits)[0], expected)
 
 
 def test_rows_on_several_threads(rng: Any) -> None:
