@@ -7,7 +7,6 @@ which test for the exact type, pay nothing.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -133,10 +132,11 @@ def joined(items: Sequence[UnbatchedTensor], size: Shape) -> UnbatchedTensor:
     memory = first.__array_interface__["data"]
     for other in items:
         if other.__array_interface__["data"] != memory and not _equal(first, other):
-            warnings.warn(
+            from lite._arrays.caller import warn  # most programs never warn
+
+            warn(
                 "Stacking UnbatchedTensors with different data storage. Only the first element's data will "
-                "be kept; use an array with batch dimensions for data that differ.",
-                stacklevel=2,
+                "be kept; use an array with batch dimensions for data that differ."
             )
             break
     return first._rebatch(size)

@@ -185,8 +185,9 @@ def test_values_written_into_it() -> None:
 def test_a_warning_where_values_are_left_out() -> None:
     a, b = make(4), make(4, u=UnbatchedTensor(table() + 1))
     for call in (lambda: stack([a, b]), lambda: cat([a, b]), lambda: lazy_stack([a, b])["u"]):
-        with pytest.warns(UserWarning, match="different data storage"):
+        with pytest.warns(UserWarning, match="different data storage") as found:
             call()
+        assert found[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         stack([a, a.clone()])  # equal values: nothing is lost
