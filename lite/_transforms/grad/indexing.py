@@ -85,7 +85,7 @@ def set_index(x: TracedArray, index: Any, new: ArrayLike) -> None:
 
     Raises:
         TypeError: `x` is a NumPy scalar.
-        ValueError: an inner `vmap` maps the index or the new value, but not `x`.
+        RuntimeError: an inner `vmap` maps the index or the new value, but not `x`.
     """
     plain = type(new) is TracedArray and type(index) is slice
     inner = None if plain else innermost((index, new))

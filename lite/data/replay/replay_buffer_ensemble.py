@@ -40,7 +40,7 @@ class ReplayBufferEnsemble:
         generator: a seed or generator, which draws the buffers.
 
     Raises:
-        ValueError: there is no buffer, or the weights are not one non-negative number for each buffer.
+        ValueError: there is no buffer; `p` is not one weight for each buffer, some of them above 0.
         TypeError: an argument is not a buffer.
         RuntimeError: both `p` and `sample_from_all`.
 
