@@ -398,7 +398,7 @@ def _with_links_followed(content: bytes, folder: Path) -> tuple[bytes, str]:
     """
     if b"location" not in content:  # the folder of a process that runs for long may be gone
         return content, ""
-    if all(f.is_file() and not f.is_symlink() for f in folder.iterdir()):
+    if all(f.is_file() and not f.is_symlink() for f in folder.glob("*")):
         return content, str(folder)  # looking for names takes 5 ms for each 200 kB of a graph
     names, folder = scan_bytes(content).external_files, folder.resolve()
     targets = {name: (folder / name).resolve() for name in names}

@@ -10,14 +10,15 @@ from helpers.cases import raises
 
 from lite._transforms.graphs.trace import Input, trace
 from lite._transforms.graphs.writer import model_bytes
+from lite.models.graph.session import open_session
 from lite.models.graph.step_session import open_step
 
 
-def model() -> bytes:
+def model(name: str = "x") -> bytes:
     def run(graph: Any, arrays: Any) -> dict[str, Any]:
         return {"y": arrays[0] * 2, "total": arrays[0].sum(), "z": arrays[0] - 1}
 
-    return model_bytes(trace(run, [Input("x", ("n",), np.dtype(np.float32))]))
+    return model_bytes(trace(run, [Input(name, ("n",), np.dtype(np.float32))]))
 
 
 def test_bound_memory_is_read_and_written() -> None:
@@ -69,6 +70,9 @@ def test_a_service_whose_folder_was_replaced_traces_on(
     monkeypatch.chdir(tmp_path / "release")
     (tmp_path / "release").rmdir()
     assert open_step(model(), {"threads": 1}).session.get_inputs()[0].name == "x"
+    # That of an array outside of the file has this name, too.
+    session = open_session(tmp_path / "release" / "model.onnx", content=model("location"))
+    assert session.get_inputs()[0].name == "location"
 
 
 def test_options() -> None:
