@@ -96,6 +96,27 @@ def test_who_waits_is_before_who_has_just_run() -> None:
     assert order == ["first", "second", "third"]
 
 
+def test_only_the_next_of_many_is_woken(monkeypatch: pytest.MonkeyPatch) -> None:
+    pool, waits, many = Pool.of(Model()), [], 20
+    wait = threading.Condition.wait
+
+    def counted(condition: threading.Condition, timeout: float | None = None) -> bool:
+        waits.extend([timeout] if timeout == 99 else [])
+        return wait(condition, timeout)
+
+    monkeypatch.setattr(pool_module, "_LOOK_AGAIN", 99)
+    monkeypatch.setattr(threading.Condition, "wait", counted)
+
+    def work(model: Any, rows: Sequence[str]) -> list[Any]:
+        until(lambda: "first" not in rows or len(pool._waiting) == many)
+        return list(rows)
+
+    with ThreadPoolExecutor(many + 1) as threads:
+        list(threads.map(lambda row: pool.run(work, [row], most=1), ["first", *"x" * many]))
+    assert many <= len(waits) <= 2 * many
+    assert not pool._waiting
+
+
 def test_a_part_that_fails_fails_the_call_and_all_decoders_come_back() -> None:
     pool, ended = Pool.of(Model(), 3), []
 
