@@ -83,7 +83,7 @@ class CatTensors(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Concatenate the entries, in place."""
-        keys, dim, target, more_dims, drops = self.__dict__["_listed"] or self._list()
+        keys, dim, (target,), more_dims, drops = self.__dict__["_listed"] or self._list()
         dense, join, values = type(tensordict) is TensorDict, _join_arrays, []
         entries: Any = tensordict._data if dense else {}
         for key in keys:
@@ -102,10 +102,10 @@ class CatTensors(Transform):
         return tensordict
 
     def _list(self) -> tuple[Any, ...]:
-        keys, target = self.in_keys, self.out_keys[0]
+        keys = self.in_keys
         if not keys:
             raise KeyError("CatTensors reads no entries: give in_keys, or put it into an environment.")
-        listed = keys, self.dim, target, self.unsqueeze_if_oor, self._del_keys
+        listed = keys, self.dim, self.out_keys, self.unsqueeze_if_oor, self._del_keys
         self.__dict__["_listed"] = listed
         return listed
 

@@ -60,10 +60,11 @@ def test_assignments_count_after_a_call():
     td = cat(TensorDict(a=np.zeros((1, 2)), b=np.ones((1, 2)), c=np.full((1, 2), 2)))
     cat.dim, cat.in_keys, cat.out_keys = 0, ["c", "b"], ["y"]
     assert cat(td)["y"].tolist() == [[2, 2], [1, 1]]
+    cat.out_keys[0] = "z"
     cat.in_keys.append("a")
-    assert cat(td)["y"].tolist() == [[2, 2], [1, 1], [0, 0]]
+    assert cat(td)["z"].tolist() == [[2, 2], [1, 1], [0, 0]]
     cat.dim = 1
-    assert cat(td)["y"].tolist() == [[2, 2, 1, 1, 0, 0]]
+    assert cat(td)["z"].tolist() == [[2, 2, 1, 1, 0, 0]]
 
 
 def test_arguments():
