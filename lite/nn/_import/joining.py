@@ -85,8 +85,7 @@ def join(
         weights: numbers of values that are given again at each call.
         fresh: gives the number of a new value.
     """
-    by_output = {step.outputs: step for step in steps if isinstance(step.outputs, int)}
-    graph = _Graph(by_output, _readers(steps, outputs), constants, run, weights, fresh, {})
+    graph = _Graph(_by_output(steps), _readers(steps, outputs), constants, run, weights, fresh, {})
     gone: set[int] = set()
     joined: list[Step] = []
     for step in steps:
@@ -100,13 +99,17 @@ def join(
     readers = _readers(joined, outputs)
     # Numbers to add that attention has read from their condition are computed for others only.
     steps[:] = [step for step in joined if not _is_choice(step, graph) or readers[step.outputs]]  # type: ignore[index]
-    graph = graph._replace(readers=_readers(steps, outputs))
+    graph = graph._replace(by_output=_by_output(steps), readers=_readers(steps, outputs))
     joined = []
     for step in reversed(steps):
         found = None if id(step) in gone else _layer(step, graph)
         joined.append(step if found is None else found.step)
         gone.update(() if found is None else map(id, found.gone))
     steps[:] = [step for step in reversed(joined) if id(step) not in gone]
+
+
+def _by_output(steps: Iterable[Step]) -> dict[int, Step]:
+    return {step.outputs: step for step in steps if isinstance(step.outputs, int)}
 
 
 def _readers(steps: Iterable[Step], outputs: Iterable[int]) -> Counter[int]:

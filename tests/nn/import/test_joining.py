@@ -250,6 +250,20 @@ def test_attention_is_one_step_with_the_numbers_of_its_nodes(name: str) -> None:
         np.testing.assert_allclose(found, expected, atol=2e-5 * np.abs(expected).max())
 
 
+def test_a_bias_behind_attention_to_weights_is_no_layer() -> None:
+    nodes = [
+        writer.node(op, op, a.split(), [b], *more or [{}])
+        for op, a, b, *more in [*START, ("Softmax", "s", "w", {"axis": -1}), *END[1:]]
+    ]
+    nodes.append(writer.node("Add", "Add", ["z", "bias"], ["out"], {}))
+    weights = {"k": KEY, "v": VALUE, "bias": BACK[0, 0, 0]}
+    net = nn.from_onnx(model_of(nodes, {"q": QUERY}, ["out"], weights))
+    scores = QUERY @ KEY.swapaxes(-1, -2)
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = powers / powers.sum(-1, keepdims=True) @ VALUE + weights["bias"]
+    np.testing.assert_allclose(net(QUERY), wanted, atol=1e-4)
+
+
 def test_attention_in_maps_and_traces_is_its_nodes() -> None:
     net, constants = attention(SPELLINGS["causal, lowest number"])
     wanted = net(QUERY, KEY, VALUE, *constants)
