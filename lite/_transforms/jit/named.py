@@ -161,10 +161,10 @@ class Named:
         return [(x, name) for _, x, name in self._sources if isinstance(x, ArrayHolder)]
 
     @property
-    def arrays(self) -> list[tuple[Any, Callable[[Any], Any]]]:
-        """The arrays that names stand for, and what lets these stand for others."""
-        found = [(x, _writer(read)) for read, x, _ in self._sources if type(x) is np.ndarray]
-        return [(x, put) for x, put in found if put is not None]
+    def arrays(self) -> list[tuple[Any, Callable[[Any], Any], str]]:
+        """The arrays that names stand for, what lets these stand for others, and their names."""
+        found = [(x, _writer(read), name) for read, x, name in self._sources if type(x) is np.ndarray]
+        return [(x, put, name) for x, put, name in found if put is not None]
 
     def may_write(self) -> bool:
         """Whether the function may write to buffers, or by one of its names to parameters."""

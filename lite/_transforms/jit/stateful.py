@@ -503,12 +503,16 @@ def stateful(named: Any, writes: bool) -> tuple[list[Part], Buffers]:
 def _aliases(
     holders: dict[int, Any],
     places: dict[int, list[tuple[Any, str]]],
-    arrays: Iterable[tuple[Any, Callable[[Any], Any]]],
+    arrays: Iterable[tuple[Any, Callable[[Any], Any], str]],
 ) -> dict[int, list[Callable[[Any], Any]]]:
-    """Where else the memory of parameters is, as of `params.data` that is kept; these leave `places`."""
-    known = {
-        memory_of(x.data): number for number, x in holders.items() if type(x.data) is np.ndarray and x.size
-    }
+    """Where else the memory of parameters is, as of `params.data` that is kept; these leave `places`.
+
+    Raises:
+        RuntimeError: an array is a view of a part of a parameter, or of another shape.
+    """
+    plain = {number: x.data for number, x in holders.items() if type(x.data) is np.ndarray and x.size}
+    known = {memory_of(x): number for number, x in plain.items()}
+    learnt = [x for number, x in plain.items() if holders[number].requires_grad]
     found: dict[int, list[Callable[[Any], Any]]] = {}
     for number, same in list(places.items()):
         holder = known.get(memory_of(same[0][0][same[0][1]]))
@@ -516,9 +520,14 @@ def _aliases(
             found.setdefault(holder, []).extend(
                 functools.partial(x.__setitem__, key) for x, key in places.pop(number)
             )
-    for x, put in arrays:
+    for x, put, name in arrays:
         if memory_of(x) in known:
             found.setdefault(known[memory_of(x)], []).append(put)
+        elif any(np.may_share_memory(x, of) for of in learnt):
+            raise RuntimeError(
+                f"cannot be traced: {name} is a view of a parameter that changes, which a graph would read as "
+                "it is now: take it from the parameter within the function."
+            )
     return found
 
 

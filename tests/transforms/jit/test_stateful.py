@@ -471,6 +471,8 @@ def test_what_a_graph_would_not_change_is_refused() -> None:
     net.twin = nn.Parameter(net.weight.data)
     raises(RuntimeError, "two parameters have one memory", lite.jit(step), x)
     del net.twin
+    view = net.weight.data.T
+    raises(RuntimeError, "view is a view of a parameter", lite.jit(lambda x: (step(x), view.sum())), x)
     net.one, net.same = (nn.Parameter(weight, requires_grad=False) for _ in range(2))  # nothing moves them
     assert net.weight.grad is None
     np.testing.assert_array_equal(net.weight.data, weight)
