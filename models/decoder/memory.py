@@ -9,7 +9,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from collections.abc import Sequence
+import weakref
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -20,7 +21,10 @@ from lite.models.graph.cuda_stream import ON_DEVICE, TO_DEVICE, TO_HOST, CudaStr
 from lite.models.graph.runtime import import_onnxruntime
 
 _ALIGNMENT = 64  # of a cache line, and of AVX-512
-_TRIM_ABOVE, _MOST_MAPPED = -1, -4  # M_TRIM_THRESHOLD and M_MMAP_MAX of malloc.h
+# M_MMAP_MAX, M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of malloc.h; in the end as glibc sets them by itself.
+_KEEP = {-4: 0, -1: -1}
+_KEEP_NO_MORE = {-4: 1 << 16, -1: 1 << 26, -3: 1 << 25}
+_learners: weakref.WeakSet[object] = weakref.WeakSet()
 _NO_STREAM = CudaStream(0)  # of buffers on the CPU, where nothing is queued
 
 
@@ -163,14 +167,26 @@ def give_back_freed() -> None:
         trim(0)
 
 
-def keep_freed() -> None:
-    """Keep freed memory for later arrays, if the C library can be told to (glibc), unless variables tell it.
+def keep_freed(learner: object) -> None:
+    """Keep freed memory for later arrays while `learner` is there, if the C library can be told to (glibc).
 
     A step of learning takes again what the one before it has freed; of memory that is new to the process,
-    each page is zeroed first, which takes up to a fifth of the time of long rows.
+    each page is zeroed first, which takes up to a fifth of the time of long rows. Variables `MALLOC_...` of
+    the user hold instead. After the last learner the process gives back what is free.
     """
-    told = any(name.startswith("MALLOC_") for name in os.environ)
-    if sys.platform == "linux" and not told:
-        tell = getattr(ctypes.CDLL(None), "mallopt", lambda option, value: None)
-        tell(_MOST_MAPPED, 0)
-        tell(_TRIM_ABOVE, -1)
+    if sys.platform == "linux" and not any(name.startswith("MALLOC_") for name in os.environ):
+        _learners.add(learner)
+        weakref.finalize(learner, _keep_no_more).atexit = False
+        _tell_malloc(_KEEP)
+
+
+def _keep_no_more() -> None:
+    if not list(_learners):
+        _tell_malloc(_KEEP_NO_MORE)
+        give_back_freed()
+
+
+def _tell_malloc(options: Mapping[int, int]) -> None:
+    tell = getattr(ctypes.CDLL(None), "mallopt", lambda option, value: None)
+    for option, value in options.items():
+        tell(option, value)

@@ -368,7 +368,6 @@ def token_log_probs_of(
         )
     graph = read_model(config.graph.read_bytes(), config.graph.parent).graph
     layer = find_output_layer(graph, spec.logits)
-    keep_freed()
     learns = trainable if lora is None else False
     whole_runs = isinstance(checkpoint, bool)
     module = from_onnx(
@@ -381,4 +380,6 @@ def token_log_probs_of(
         module = add_lora(module, **lora)
     inputs = [x for x in graph.inputs if x.name in module.input_names]
     again = whole_runs and bool(checkpoint)
-    return TokenLogProbs(module, inputs, spec, layer, max_tokens=max_tokens, checkpoint=again)
+    learner = TokenLogProbs(module, inputs, spec, layer, max_tokens=max_tokens, checkpoint=again)
+    keep_freed(learner)
+    return learner

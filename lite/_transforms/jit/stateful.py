@@ -525,8 +525,8 @@ def _aliases(
             found.setdefault(known[memory_of(x)], []).append(put)
         elif any(np.may_share_memory(x, of) for of in learnt):
             raise RuntimeError(
-                f"cannot be traced: {name} is a view of a parameter that changes, which a graph would read as "
-                "it is now: take it from the parameter within the function."
+                f"cannot be traced: {name} is a view of a parameter that changes, which a graph would read "
+                "as it is now: take it from the parameter within the function."
             )
     return found
 

@@ -106,8 +106,7 @@ def faults():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 
 decoder = OnnxDecoder(embedded_model_path())
-if {learns}:
-    token_log_probs_of(decoder.config, decoder.spec)
+learner = token_log_probs_of(decoder.config, decoder.spec) if {learns} else None
 faults()
 print(faults())
 """
@@ -130,7 +129,34 @@ def test_what_learns_keeps_freed_memory_unless_told_otherwise(
     assert least <= int(done.stdout) <= most
 
 
+GONE = """
+other = token_log_probs_of(decoder.config, decoder.spec)
+del other
+print(faults())
+kept = [(np.ones(1 << 17), np.ones(10))[1] for _ in range(100)]
+before = resident()
+del learner
+print(before - resident())
+print(faults())
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.pythonapi, "mallopt"), reason="only glibc can be told to")
+def test_after_the_last_that_learns_freed_memory_is_given_back() -> None:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
+    resident = OPENED[: OPENED.index("decoder =")]
+    command = [sys.executable, "-c", resident + KEPT.format(learns=True) + GONE]
+    environment["NUMPY_MADVISE_HUGEPAGE"] = "0"
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+    kept, still_kept, given, mapped = map(int, done.stdout.split())
+    assert max(kept, still_kept) < 5000
+    assert given > 3e7
+    assert mapped >= 5000
+
+
 def test_a_library_that_cannot_be_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     give_back_freed()
-    keep_freed()
+    learner = DeviceBuffer(8)
+    keep_freed(learner)
+    del learner
