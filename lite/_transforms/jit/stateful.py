@@ -508,25 +508,33 @@ def _aliases(
     """Where else the memory of parameters is, as of `params.data` that is kept; these leave `places`.
 
     Raises:
-        RuntimeError: an array is a view of a part of a parameter, or of another shape.
+        RuntimeError: something is a view of a part of a parameter that learns, or of another shape.
     """
     plain = {number: x.data for number, x in holders.items() if type(x.data) is np.ndarray and x.size}
     known = {memory_of(x): number for number, x in plain.items()}
-    learnt = [x for number, x in plain.items() if holders[number].requires_grad]
+    views = [("a parameter", x) for x in plain.values() if x.base is not None]
     found: dict[int, list[Callable[[Any], Any]]] = {}
     for number, same in list(places.items()):
-        holder = known.get(memory_of(same[0][0][same[0][1]]))
-        if holder is not None:
+        array = same[0][0][same[0][1]]
+        holder = known.get(memory_of(array))
+        if holder is None:
+            views.append((f"the buffer {same[0][1]!r}", array))
+        else:
             found.setdefault(holder, []).extend(
                 functools.partial(x.__setitem__, key) for x, key in places.pop(number)
             )
     for x, put, name in arrays:
         if memory_of(x) in known:
             found.setdefault(known[memory_of(x)], []).append(put)
-        elif any(np.may_share_memory(x, of) for of in learnt):
+        else:
+            views.append((name, x))
+    learnt = [(memory_of(x), x) for number, x in plain.items() if holders[number].requires_grad]
+    for name, view in views:
+        own = memory_of(view)
+        if any(np.shares_memory(view, x) and memory != own for memory, x in learnt):
             raise RuntimeError(
-                f"cannot be traced: {name} is a view of a parameter that changes, which a graph would read "
-                "as it is now: take it from the parameter within the function."
+                f"cannot be traced: {name} is a view of a parameter that changes, whose memory a graph would "
+                "not share: take it from the parameter within the function."
             )
     return found
 

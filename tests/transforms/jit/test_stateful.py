@@ -473,6 +473,12 @@ def test_what_a_graph_would_not_change_is_refused() -> None:
     del net.twin
     view = net.weight.data.T
     raises(RuntimeError, "view is a view of a parameter", lite.jit(lambda x: (step(x), view.sum())), x)
+    net.row = nn.Parameter(net.weight.data[0])
+    raises(RuntimeError, "a parameter is a view of a parameter", lite.jit(step), x)
+    del net.row
+    net.register_buffer("turned", net.weight.data.T)
+    raises(RuntimeError, "the buffer 'turned' is a view of a parameter", lite.jit(step), x)
+    del net.turned
     net.one, net.same = (nn.Parameter(weight, requires_grad=False) for _ in range(2))  # nothing moves them
     assert net.weight.grad is None
     np.testing.assert_array_equal(net.weight.data, weight)
