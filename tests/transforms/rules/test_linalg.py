@@ -97,6 +97,10 @@ def test_zero_vectors_have_no_slope() -> None:
     for ord in (2, 3):
         slope = grad_of(lambda x, ord=ord: np.linalg.norm(x, ord, axis=1), np.zeros((2, 3)))
         np.testing.assert_array_equal(slope, np.zeros((2, 3)))
+    for ord, wanted in ((0.5, [0, 1 + 2**0.5, 1 + 0.5**0.5]), (-1, [0, 0, 0])):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = grad_of(lambda x, ord=ord: np.linalg.norm(x, ord), np.array([0.0, 1.0, 2.0]))
+        np.testing.assert_allclose(slope, wanted)
 
 
 def test_equal_eigenvalues_differentiate_by_values_alone() -> None:
