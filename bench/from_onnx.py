@@ -55,10 +55,13 @@ def _atari() -> list[Any]:
 
 
 NETWORKS: dict[str, tuple[Callable[[], Any], tuple[int, ...]]] = {
-    "MLP 17-64-64-6, batch 64": (
-        lambda: torch.nn.Sequential(*_mlp(torch.nn.Linear, torch.nn.Tanh)),
-        (64, 17),
-    ),
+    **{
+        f"MLP 17-64-64-6, batch {rows}": (
+            lambda: torch.nn.Sequential(*_mlp(torch.nn.Linear, torch.nn.Tanh)),
+            (rows, 17),
+        )
+        for rows in (1, 64)
+    },
     "Atari CNN, batch 32": (lambda: torch.nn.Sequential(*_atari()), (32, 4, 84, 84)),
     "LSTM 32-64, 16 x 32 steps": (Recurrent, (16, 32, 32)),
 }
