@@ -15,7 +15,7 @@ from lite._arrays.settings import capture_non_tensor_stack, get_defaults_to_none
 from lite._arrays.types import Array, HostArray, Shape, computed, has_namespace, is_array
 from lite._containers.lazy import Lazy
 from lite._containers.ragged import read
-from lite._tree.entry_errors import error_path
+from lite._tree.entry_errors import error_path, write_error
 from lite._tree.indexing import Index
 from lite._tree.key_views import TensorDictKeysView, leaf_pairs, walk
 from lite._tree.keys import NestedKey, require_path, to_path
@@ -286,11 +286,14 @@ def set_at_(td: T, key: NestedKey, value: object, index: object, *, non_blocking
     path = require_path(key)
     node = td if len(path) == 1 else td._as_node(td._peek_entry(path[:-1]))
     target = None if node is None or node._parts() is not None else node._get_entry(path[-1])
-    if is_array(target) and not has_namespace(target) and not isinstance(computed(value), HostArray):
-        write_leaf(target, index, value)
-        return td
-    with Writes() as writes:
-        td._set_at(path, value, index, writes)
+    try:
+        if is_array(target) and not has_namespace(target) and not isinstance(computed(value), HostArray):
+            write_leaf(target, index, value)
+            return td
+        with Writes() as writes:
+            td._set_at(path, value, index, writes)
+    except (TypeError, ValueError) as error:
+        raise write_error(path, index, error) from error
     return td
 
 

@@ -11,8 +11,8 @@ from lite._containers.assignment import copied, leaf_items, match_batch, write_a
 from lite._containers.dense import Dense
 from lite._containers.lazy_writes import side_by_side
 from lite._tree.collection import TensorCollection
-from lite._tree.entry_errors import prefix_error_path
-from lite._tree.keys import NestedKey, require_path, to_key
+from lite._tree.entry_errors import prefix_error_path, write_error
+from lite._tree.keys import NestedKey, require_path
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, T
@@ -145,8 +145,7 @@ def update_at_(
             try:
                 td._set_at(path, value, idx, writes)
             except (TypeError, ValueError) as error:
-                kind = TypeError if isinstance(error, TypeError) else ValueError
-                raise kind(f"cannot write the entry {to_key(path)!r} at index {idx}: {error}") from error
+                raise write_error(path, idx, error) from error
     return td
 
 

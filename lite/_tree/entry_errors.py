@@ -69,3 +69,9 @@ def shape_error(batch_size: Shape, shape: Any) -> Exception:
         f"value.shape={tuple(shape)}{one}.",
         (),
     )
+
+
+def write_error(path: Path, index: object, error: Exception) -> Exception:
+    """The error of a write into an entry at an index, with the name of the entry."""
+    kind = TypeError if isinstance(error, TypeError) else ValueError
+    return kind(f"cannot write the entry {to_key(path)!r} at index {index}: {error}")

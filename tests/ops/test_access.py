@@ -84,6 +84,14 @@ def test_set_at_and_get_at() -> None:
     assert td["s"] == ["p", "q", "r"]
     assert td.set_at_("s", [1, 2], 2)["s"] == ["p", "q", [1, 2]]  # numbers are one object, as in tensordict
     raises(ValueError, "do not broadcast", lambda: td.set_at_("s", ["p", "q"], 0))
+    for key, value in (("s", ["p", "q"]), ("a", np.zeros(5))):
+        raises(
+            ValueError,
+            f"the entry {key!r} at index slice",
+            lambda k, v: td.set_at_(k, v, slice(3)),
+            key,
+            value,
+        )
     assert td.get_at("a", 1) == 5
     raises(KeyError, "", lambda: td.set_at_("zz", 1, 0))
 

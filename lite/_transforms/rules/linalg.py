@@ -464,10 +464,12 @@ def _vector_norm(x: Array, /, *, axis: Axes = None, keepdims: bool = False, ord:
         return (np.max if ord > 0 else np.min)(size, axis, keepdims=keepdims)
     if ord == 1:
         return np.sum(size, axis, keepdims=keepdims)
-    if ord < 1:  # zeros, where the power is steep without end, have no slope, as in torch
+    if ord < 1:  # the derivative of the power at zero is infinite; as in torch, zeros have a zero gradient
         size = np.where(size == 0, 0, size)
     total = np.sum(np.power(size, ord), axis, keepdims=keepdims)
-    return np.where(total == 0, 0, np.power(np.where(total == 0, 1, total), 1 / ord))  # as in torch: no slope
+    return np.where(
+        total == 0, 0, np.power(np.where(total == 0, 1, total), 1 / ord)
+    )  # a zero gradient, as in torch
 
 
 @formula(linalg.matrix_norm)

@@ -93,7 +93,7 @@ def test_shares_of_symmetric_matrices_are_symmetric() -> None:
         np.testing.assert_allclose(got, got.T, rtol=1e-12)
 
 
-def test_zero_vectors_have_no_slope() -> None:
+def test_zero_vectors_have_a_zero_gradient() -> None:
     for ord in (2, 3):
         slope = grad_of(lambda x, ord=ord: np.linalg.norm(x, ord, axis=1), np.zeros((2, 3)))
         np.testing.assert_array_equal(slope, np.zeros((2, 3)))
