@@ -89,6 +89,7 @@ class Transform(TensorDictModuleBase):
     @property
     def in_keys(self) -> list[NestedKey]:
         """Entries that are read."""
+        self.__dict__["_listed"] = None  # the caller may change the list
         keys: list[NestedKey] | None = self.__dict__.get("_in_keys")
         return self._default_in_keys() if keys is None else keys
 
@@ -103,6 +104,7 @@ class Transform(TensorDictModuleBase):
     @property
     def out_keys(self) -> list[NestedKey]:
         """Entries that are written; assigning drops a selection."""
+        self.__dict__["_listed"] = None
         keys = self.__dict__.get("_out_keys_apparent") or self.__dict__.get("_out_keys")
         return self._default_out_keys() if keys is None else keys
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from inspect import unwrap
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -83,31 +84,40 @@ class CatTensors(Transform):
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Concatenate the entries, in place."""
-        keys, dim, (target,), more_dims, drops = self.__dict__["_listed"] or self._list()
-        dense, join, values = type(tensordict) is TensorDict, _join_arrays, []
-        entries: Any = tensordict._data if dense else {}
-        for key in keys:
-            value = entries.get(key)
-            if type(value) is not ndarray:
-                value, join = self._read(tensordict, key), np.concatenate
-            values.append(value)
         # No comprehension is here: the names that it reads would be slower, by a twentieth of the whole.
-        joined = join(_with_dims(values, dim) if more_dims else values, dim)
-        if dense and type(target) is str:
-            tensordict._set_here(target, joined, False)
+        read, dim, target, drops = self.__dict__["_listed"] or self._list()
+        try:
+            values = read(tensordict._data) if type(tensordict) is TensorDict else (None,)
+        except KeyError:
+            values = (None,)  # `_read` says which is missing
+        for value in values:
+            if type(value) is not ndarray:
+                tensordict.set(target, self._joined(tensordict))
+                break
         else:
-            tensordict.set(target, joined)
-        for key in {*keys} - {target} if drops else ():
+            tensordict._set_here(target, _join_arrays(values, dim), False)
+        for key in drops:
             tensordict.del_(key)
         return tensordict
 
     def _list(self) -> tuple[Any, ...]:
-        keys = self.in_keys
+        keys, target = self.in_keys, self.out_keys[0]
         if not keys:
             raise KeyError("CatTensors reads no entries: give in_keys, or put it into an environment.")
-        listed = keys, self.dim, self.out_keys, self.unsqueeze_if_oor, self._del_keys
-        self.__dict__["_listed"] = listed
+        # Names at the root are read at once: two entries take 0.95 us, and 1.05 one by one.
+        at_once = len(keys) > 1 and not self.unsqueeze_if_oor and {*map(type, keys), type(target)} == {str}
+        read = itemgetter(*keys) if at_once else lambda _: (None,)
+        drops = tuple({*keys} - {target}) if self._del_keys else ()
+        self.__dict__["_listed"] = listed = read, self.dim, target, drops
         return listed
+
+    def _joined(self, tensordict: TensorDictBase) -> Any:
+        """The entries of any kind, from a container of any kind, in one."""
+        values = [self._read(tensordict, key) for key in self.in_keys]
+        if self.unsqueeze_if_oor:
+            least, place = (self.dim, -1) if self.dim > 0 else (-self.dim - 1, 0)
+            values = [v if v.ndim > least else np.expand_dims(v, place) for v in values]
+        return np.concatenate(values, self.dim)
 
     _call = forward
 
@@ -121,9 +131,8 @@ class CatTensors(Transform):
         shape[self.dim] = sum(spec.shape[self.dim] if spec.shape else 1 for spec in specs)
         dtype = np.result_type(*(spec.dtype for spec in specs))
         observation_spec[self.out_keys[0]] = Unbounded(tuple(shape), dtype=dtype)
-        if self._del_keys:
-            for key in self.keys_to_exclude:
-                del observation_spec[key]
+        for key in self.keys_to_exclude if self._del_keys else ():
+            del observation_spec[key]
         return observation_spec
 
     def __repr__(self) -> str:
@@ -131,11 +140,6 @@ class CatTensors(Transform):
 
 
 belong_to("lite.envs", CatTensors)
-
-
-def _with_dims(values: list[Any], dim: int) -> list[Any]:
-    least, place = (dim, -1) if dim > 0 else (-dim - 1, 0)
-    return [v if v.ndim > least else np.expand_dims(v, place) for v in values]
 
 
 def _name(key: NestedKey) -> str:

@@ -146,6 +146,7 @@ class Hooks:
     _backward_hooks: OrderedDict[int, Any]
     _backward_pre_hooks: OrderedDict[int, Any]
     _is_full_backward_hook: bool | None
+    _hooked: bool  # there are or were hooks of calls, or a selection of results
     _state_dict_pre_hooks: OrderedDict[int, Any]
     _state_dict_hooks: OrderedDict[int, Any]
     _load_state_dict_pre_hooks: OrderedDict[int, Any]
@@ -155,7 +156,7 @@ class Hooks:
         state = self.__dict__
         for name in Hooks.__annotations__:
             state[name] = OrderedDict()
-        state["_is_full_backward_hook"] = None
+        state.update(_is_full_backward_hook=None, _hooked=False)
 
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
@@ -176,7 +177,7 @@ class Hooks:
             >>> m(3)
             6
         """
-        return add_hook(self._forward_pre_hooks, HookEntry(hook, with_kwargs, False), prepend)
+        return self._add_call_hook(self._forward_pre_hooks, HookEntry(hook, with_kwargs, False), prepend)
 
     def register_forward_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
@@ -190,7 +191,7 @@ class Hooks:
             always_call: run also when forward (or another hook) raised, with output None; the
                 exception then goes on.
         """
-        return add_hook(self._forward_hooks, HookEntry(hook, with_kwargs, always_call), prepend)
+        return self._add_call_hook(self._forward_hooks, HookEntry(hook, with_kwargs, always_call), prepend)
 
     def register_backward_hook(self, hook: Hook) -> RemovableHandle:
         """Alias of `register_full_backward_hook`; a module takes hooks of one of the two names.
@@ -236,13 +237,18 @@ class Hooks:
             hook: a result other than None, a tuple of equal length, replaces `grad_output`.
             prepend: run before the hooks registered so far.
         """
-        return add_hook(self._backward_pre_hooks, hook, prepend)
+        return self._add_call_hook(self._backward_pre_hooks, hook, prepend)
+
+    def _add_call_hook(self, hooks: OrderedDict[int, Any], hook: object, prepend: bool) -> RemovableHandle:
+        handle = add_hook(hooks, hook, prepend)
+        self.__dict__["_hooked"] = True
+        return handle
 
     def _add_backward_hook(self, hook: Hook, full: bool, prepend: bool) -> RemovableHandle:
         if self._backward_hooks and self._is_full_backward_hook is not full:
             raise RuntimeError("register_backward_hook and register_full_backward_hook exclude each other.")
         self.__dict__["_is_full_backward_hook"] = full
-        return add_hook(self._backward_hooks, hook, prepend)
+        return self._add_call_hook(self._backward_hooks, hook, prepend)
 
     def register_state_dict_pre_hook(self, hook: Hook) -> RemovableHandle:
         """Run `hook(module, prefix, keep_vars)` before the module's entries are collected."""

@@ -52,7 +52,7 @@ class Module(Casting, StateDictMethods):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         state = self.__dict__  # attribute access is slow on a class that has __getattr__
-        if (
+        if state["_hooked"] and (
             state["_forward_hooks"]
             or state["_forward_pre_hooks"]
             or state["_backward_hooks"]
