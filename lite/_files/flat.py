@@ -180,7 +180,9 @@ def _array(member: Any, arrays: Arrays) -> Array:
     array, dtype, size = arrays[name], dtype_of(kind), meta.shape_of(shape, name)
     if array.size != math.prod(size) or array.dtype.itemsize != dtype.itemsize:
         raise ValueError(f"the array {name!r} is of {array.dtype} {array.shape}, expected {dtype} {size}.")
-    return array.reshape(size) if array.dtype == dtype else array.view(dtype).reshape(size)
+    # The description has no byte order; other dtypes are those that the format lacks.
+    known = array.dtype.newbyteorder("<") == dtype.newbyteorder("<")
+    return (array if known else array.view(dtype)).reshape(size)
 
 
 # -- .npz -------------------------------------------------------------------------------------------

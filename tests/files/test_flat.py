@@ -48,6 +48,14 @@ def test_a_large_entry_of_npz(tmp_path, monkeypatch):
     check(TensorDict.load(tmp_path / "td.npz"), td)
 
 
+@each_case("suffix", [".npz", ".safetensors"])
+def test_big_endian_arrays_keep_their_numbers(suffix, tmp_path):
+    td = TensorDict({"x": np.array([1, 2], ">i4"), "y": np.array([0.5], ">f2")})
+    td.save(tmp_path / f"td{suffix}")
+    found = TensorDict.load(tmp_path / f"td{suffix}")
+    assert (found["x"].tolist(), found["y"].tolist()) == ([1, 2], [0.5])
+
+
 def test_arrays_from_elsewhere(tmp_path):
     np.savez(tmp_path / "x.npz", a=np.arange(3), b=np.float32(2))
     td = TensorDict.load(tmp_path / "x.npz")
