@@ -288,6 +288,7 @@ def plain(obj: Any) -> Any:
     if is_dataclass(obj):
         return {field.name: plain(getattr(obj, field.name)) for field in dataclasses.fields(obj)}
     if isinstance(obj, np.ndarray | np.void) and obj.dtype.names is not None:
+        refuse_masked(obj)
         return {name: _column(np.asarray(obj)[name]) for name in obj.dtype.names}
     if isinstance(obj, list):
         return _list(obj)
