@@ -218,7 +218,7 @@ def to_tensor(torch: ModuleType, leaf: Any, copy: bool | None, key: str) -> Any:
         raise ValueError(f"key {key!r}: torch cannot share an array with {reason}; copy=None copies it.")
     if copy or reason is not None or (copy is None and not leaf.flags.writeable):
         leaf = np.array(leaf, dtype=leaf.dtype.newbyteorder("="), order="C")
-    if leaf.dtype.isbuiltin == 1:
+    if leaf.dtype.isbuiltin != 2:  # 0 after a change of byte order
         return _shared(torch, leaf, key)
     name = leaf.dtype.name
     dtype = getattr(torch, name, None)

@@ -189,7 +189,7 @@ def test_copies_only_where_torch_cannot_share():
     leaves = {
         "plain": np.arange(4.0), "strided": np.arange(8.0)[::2],
         "broadcast": np.broadcast_to(np.ones(1), (4,)), "fixed": fixed, "reversed": np.arange(4.0)[::-1],
-        "swapped": np.arange(4, dtype=">f8"),
+        "swapped": np.arange(4, dtype=">f8"), "complex": np.arange(4).astype(">c16"),
     }  # fmt: skip
     td = TensorDict(leaves, batch_size=[4])
     out = td.to_torch()
