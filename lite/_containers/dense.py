@@ -84,7 +84,7 @@ class Dense(Container):
             raise ValueError(
                 "A TensorDict source is expected to be a TensorDictBase sub-type or a dictionary, found "
                 f"type(source)={type(source)}. TensorDict.from_list takes a list of rows, "
-                "from_any data frames, dataclasses and structured arrays."
+                "from_any pandas' data frames, dataclasses and structured arrays, lite.from_arrow tables."
             )
 
     def _fill(self, source: Mapping[Any, Any]) -> None:

@@ -53,7 +53,7 @@ def to_pandas(td: Container, *, separator: str | None = None) -> Any:
                 "entry[:, 0] of entries (rows, 1), or take lite.to_arrow(td), whose columns hold lists."
             )
         else:
-            columns[name] = host_array(entry, name)
+            columns[name] = _native(entry, name)
     return require_pandas().DataFrame(columns)
 
 
@@ -158,6 +158,13 @@ def assembled(
     return td if wrap is None else wrap(td)
 
 
+def _native(entry: Any, key: str) -> Array:
+    """An array in this machine's byte order, as pandas and Arrow want it."""
+    from lite.kernels._arrays import native
+
+    return native(host_array(entry, key))
+
+
 def require_pandas() -> ModuleType:
     """The package pandas; raises ImportError with the command to install it."""
     from lite.kernels._install import install, needed  # lite.kernels loads on use
@@ -196,8 +203,8 @@ def _arrow_column(package: ModuleType, entry: Any, key: str) -> Any:
             ) from None
         except package.ArrowException as error:
             raise ValueError(f"Arrow has no type for the objects at key {key!r}: {error}") from None
-    array = np.ascontiguousarray(host_array(entry, key))
-    if array.dtype.kind in "cV" or 0 in array.shape[1:]:
+    array = np.ascontiguousarray(_native(entry, key))
+    if array.dtype.kind in "cV" or array.dtype.char == "g" or 0 in array.shape[1:]:
         raise ValueError(f"Arrow has no type for the {array.dtype} array of {array.shape} at key {key!r}.")
     column = package.array(array.reshape(-1))
     for size in reversed(array.shape[1:]):
@@ -208,6 +215,8 @@ def _arrow_column(package: ModuleType, entry: Any, key: str) -> Any:
 def from_arrow(table: Any) -> Any:
     """See `lite.from_arrow`."""
     package = pyarrow_module()
+    if not isinstance(table, package.Table):
+        table = package.table(table)
     out = class_registry.dense({}, [table.num_rows])
     for name in table.column_names:
         out.set(name, _arrow_values(package, table.column(name)))
@@ -250,9 +259,9 @@ def _numbers(package: ModuleType, array: Any) -> Array | None:
     """An array of its own of numbers, NaN for null, or of nanoseconds; None if it cannot hold them."""
     types, kind = package.types, array.type
     try:
-        if types.is_timestamp(kind):
-            times = array.cast(package.timestamp("ns", kind.tz))
-            return np.array(times.to_numpy(zero_copy_only=False)).view(np.int64)
+        if types.is_timestamp(kind) or types.is_duration(kind):
+            fine = package.timestamp("ns", kind.tz) if types.is_timestamp(kind) else package.duration("ns")
+            return np.array(array.cast(fine).to_numpy(zero_copy_only=False)).view(np.int64)
         if types.is_integer(kind) and array.null_count:
             array = array.cast(package.float64())
     except package.ArrowInvalid:  # years that nanoseconds do not reach, integers that are not exact

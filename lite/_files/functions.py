@@ -199,9 +199,10 @@ def to_arrow(td: Any) -> Any:
 
 
 def from_arrow(table: Any) -> Any:
-    """A TensorDict of the columns of a pyarrow table, with one batch dimension: its rows.
+    """A TensorDict of the columns of a table, with one batch dimension: its rows.
 
-    Numbers become arrays, with NaN for a null, times nanoseconds since 1970, with -2**63 for a null.
+    The table is pyarrow's, or one that pyarrow takes, such as a data frame of polars or a relation of DuckDB.
+    Numbers become arrays, with NaN for a null, times nanoseconds (since 1970), with -2**63 for a null.
     Tensors, and lists of numbers that are all as long, become arrays of several dimensions. Everything else
     becomes objects: lists that differ or have nulls, truth values with nulls, integers beyond 2^53 beside
     nulls. Column names are kept; see `TensorDict.unflatten_keys`.

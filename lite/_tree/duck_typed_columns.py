@@ -27,10 +27,10 @@ _MISSING = "lacks some values, as no array can; store value.{}(...), and which a
 # Refused, because the conversion is ambiguous or could exhaust memory.
 _REFUSED = {
     "pandas.DataFrame": f"has columns of its own; TensorDict.from_pandas(value) {_FRAME}",
-    "polars.DataFrame": f"has columns of its own; lite.from_arrow(value.to_arrow()) {_FRAME}",
-    "polars.LazyFrame": "is not computed yet; lite.from_arrow(value.collect().to_arrow()) takes it",
+    "polars.DataFrame": f"has columns of its own; lite.from_arrow(value) {_FRAME}",
+    "polars.LazyFrame": "is not computed yet; lite.from_arrow(value.collect()) takes it",
     "pyarrow.Table": "has columns of its own; lite.from_arrow(value) makes an entry of each",
-    "pyarrow.RecordBatch": "is a table; lite.from_arrow(pyarrow.table(value)) is a TensorDict",
+    "pyarrow.RecordBatch": "is a table; lite.from_arrow(value) is a TensorDict",
     "scipy._spbase": _SPARSE,
     "scipy.spmatrix": _SPARSE,
     "sparse.SparseArray": "has no rows in memory; store value.todense()",

@@ -95,10 +95,25 @@ def test_arrow():
     assert chunked["a"].shape == (6, 2)
     raises(ValueError, "batch dimension", lambda: lite.to_arrow(TensorDict(a=1)))
     raises(ValueError, "complex", lambda: lite.to_arrow(TensorDict({"a": np.ones(2, complex)}, [2])))
+    raises(ValueError, "at key 'a'", lambda: lite.to_arrow(TensorDict({"a": np.ones(2, "g")}, [2])))
     mixed = TensorDict({"n": {"a": [{"x": 1}, {"x": "y"}]}}, [2])
     raises(ValueError, "objects at key 'n.a': Could not convert 'y'", lite.to_arrow, mixed)
     raises(ValueError, r"of \(2, 0\) at key 'a'", lite.to_arrow, TensorDict({"a": np.ones((2, 0))}, [2]))
     raises(ValueError, "column", lite.to_arrow, TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]))
+
+
+def test_big_endian_arrays_as_of_fits_files() -> None:
+    td = TensorDict({"a": np.array([1, 2], ">i4"), "b": np.array([[0.5], [2]], ">f8")}, [2])
+    assert lite.to_arrow(td).to_pydict() == {"a": [1, 2], "b": [[0.5], [2.0]]}
+    assert td.select("a").to_pandas()["a"].dtype == "<i4"
+
+
+def test_tables_that_pyarrow_takes() -> None:
+    class Frame:  # as those of polars and DuckDB
+        def __arrow_c_stream__(self, schema: Any = None) -> Any:
+            return pyarrow.table({"a": [1, 2]}).__arrow_c_stream__(schema)
+
+    np.testing.assert_array_equal(lite.from_arrow(Frame())["a"], [1, 2])
 
 
 def test_rows_of_different_lengths(tmp_path: Any) -> None:
@@ -141,6 +156,7 @@ def test_columns_that_others_write() -> None:
             "missing": [[0, 1], None, [4, 5], [6, 7]],
             "words": [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]],
             "time": pyarrow.array([moment, None, moment, moment], pyarrow.timestamp("ms", "Europe/Paris")),
+            "duration": pyarrow.array([1, None, 2, 3], pyarrow.duration("us")),
             "antiquity": pyarrow.array(
                 [datetime.datetime(1, 1, 1), None, moment, moment], pyarrow.timestamp("us")
             ),
@@ -154,6 +170,7 @@ def test_columns_that_others_write() -> None:
         td["image"][:, 2], np.array([[1, 2], [2, 3], [3, 4]], np.uint8), strict=True
     )
     np.testing.assert_array_equal(td["time"], [np.iinfo(np.int64).min, 86_400 * 10**9, 86_400 * 10**9])
+    np.testing.assert_array_equal(td["duration"], [np.iinfo(np.int64).min, 2000, 3000])  # as of pandas
     whole = lite.from_arrow(table)
     for key in ("large", "flag", "ragged", "missing", "words", "antiquity"):
         assert isinstance(whole.get(key), NonTensorStack), key

@@ -108,7 +108,11 @@ def test_what_pandas_has_that_arrays_have_not() -> None:
     refused(pandas.Series([pandas.Timestamp("2020"), pandas.NaT, pandas.NaT]), "pandas Series", "lacks")
     refused(pandas.array([True, None, False]), "pandas BooleanArray", "lacks", "fillna")
     refused(pandas.DataFrame({"a": [1, 2, 3]}), "pandas DataFrame", "from_pandas", "to_numpy")
-    raises(ValueError, "from_any data frames", lambda: TensorDict(pandas.DataFrame({"a": [1, 2, 3]}), [3]))
+    raises(
+        ValueError,
+        "from_any pandas' data frames",
+        lambda: TensorDict(pandas.DataFrame({"a": [1, 2, 3]}), [3]),
+    )
 
 
 def test_columns_of_arrow() -> None:
