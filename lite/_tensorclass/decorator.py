@@ -108,7 +108,7 @@ def _decorated(cls: type[T], options: dict[str, Any]) -> type[T]:
         "__qualname__": cls.__qualname__,
         "__doc__": cls.__doc__,
         "__annotations__": annotations,
-        **{name: cls.__dict__[name] for name in annotations if name in cls.__dict__},
+        **{name: cls.__dict__[name] for name in (*annotations, "__orig_bases__") if name in cls.__dict__},
     }
     if dataclasses.is_dataclass(cls) and not issubclass(cls, TensorClass):
         namespace |= _undone(cls)

@@ -18,6 +18,7 @@ from lite._arrays.types import Shape, is_array
 from lite._ops.cast import require_filter
 from lite._tensorclass.annotations import UNKNOWN, alternatives, annotation_of, is_array_type, is_kind
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import entry_error, error_path
 from lite._tree.nontensor import MetaData, NonTensorBase, NonTensorData, NonTensorStack, unwrap
 from lite._tree.protocol import MISSING, Container
 
@@ -51,7 +52,7 @@ class Options(NamedTuple):
         Raises:
             TypeError: an unknown option, or two that exclude each other.
         """
-        unknown = sorted(set(flags) - set(self._fields))
+        unknown = [flag for flag in flags if flag not in self._fields]
         if unknown:
             raise TypeError(f"unknown tensorclass options {unknown}; there are {list(self._fields)}.")
         out = self._replace(**flags)
@@ -127,7 +128,8 @@ class Field:
         """The entry for a value: flags, mappings, tuples and empty lists are objects."""
         options = self.options
         if options.autocast:
-            return self._cast(value, batch_size)
+            with error_path(self.name):
+                return self._cast(value, batch_size)
         if type(value) is np.ndarray:
             return value
         if options.tensor_only:
@@ -241,7 +243,9 @@ def _as_object(value: Any, kind: Any, batch_size: Shape) -> Any:
 
 
 def _not_cast(error: type[Exception], value: object, kind: type) -> Exception:
-    return error(f"cannot convert a {type(value).__name__} to the annotated {kind.__name__}.")
+    return entry_error(
+        error, f"cannot convert a {type(value).__name__} to the annotated {kind.__name__}{{at}}."
+    )
 
 
 def signature_of(cls: Any) -> inspect.Signature:

@@ -8,7 +8,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
 from textwrap import indent
-from typing import TYPE_CHECKING, Any, ClassVar, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape, is_array
@@ -24,6 +24,7 @@ from lite._tensorclass.fields import Field, Options, signature_of
 from lite._tensordict import TensorDict
 from lite._tree.batch_ops import BatchOp
 from lite._tree.collection import TensorCollection
+from lite._tree.entry_errors import prefix_error_path
 from lite._tree.indexing import Index
 from lite._tree.keys import NestedKey, require_path, to_path
 from lite._tree.nontensor import NonTensorBase, unwrap
@@ -87,9 +88,14 @@ class TensorClass(_Methods):
     _deletes: ClassVar[bool] = False  # whether `del` removed a field of any instance
     _sets_itself: ClassVar[bool] = False  # whether the class has a `__setattr__` of its own
 
-    def __class_getitem__(cls, flags: str | tuple[str, ...]) -> Any:
-        """A base class with options: `class Point(TensorClass["nocast", "frozen"])`; see `Options`."""
-        chosen = (flags,) if isinstance(flags, str) else tuple(flags)
+    def __class_getitem__(cls, flags: Any) -> Any:
+        """A base class with options: `class Point(TensorClass["nocast", "frozen"])`; see `Options`.
+
+        Types are those of a class that is `Generic`.
+        """
+        chosen = flags if isinstance(flags, tuple) else (flags,)
+        if issubclass(cls, Generic) and not any(isinstance(flag, str) for flag in chosen):
+            return super().__class_getitem__(flags)  # type: ignore[misc]
         cls._options.extended(dict.fromkeys(chosen, True))
         name = "_".join((cls.__name__, *chosen))
         return types.new_class(name, (cls,), dict.fromkeys(chosen, True))
@@ -99,6 +105,7 @@ class TensorClass(_Methods):
         cls._options = cls._options.extended(options)
         cls._local_types = local_types(cls)
         _prepare_defaults(cls)
+        written = cls.__doc__
         dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)
         cls._fields = {}
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]
@@ -114,6 +121,8 @@ class TensorClass(_Methods):
         if cls._options.frozen and cls.__hash__ is None:
             cls.__hash__ = _hash_frozen
         cls.__signature__ = signature_of(cls)  # type: ignore[attr-defined]
+        if written is None:  # dataclasses has written the arguments of the base
+            cls.__doc__ = f"{cls.__name__}{cls.__signature__}"  # type: ignore[attr-defined]
 
     def __init__(
         self,
@@ -146,7 +155,12 @@ class TensorClass(_Methods):
             if cls._sets_itself:
                 setattr(self, name, value)
             elif value is not None:
-                node._put(name, node._convert(field.entry(value, node._batch_size)))
+                entry = field.entry(value, node._batch_size)
+                try:
+                    node._put(name, node._convert(entry))
+                except Exception as error:
+                    prefix_error_path(error, name)
+                    raise
         if hasattr(cls, "__post_init__"):
             self.__post_init__()
         if cls._options.frozen or lock:

@@ -128,7 +128,9 @@ def test_objects() -> None:
     assert Node(number=NonTensorData(3)).number == 3
     np.testing.assert_array_equal(made.data, [1, 1])
     assert isinstance(made._tensordict.get("data"), NonTensorData)
-    raises(ValueError, "cannot convert a str to the annotated int", lambda: Node(number="seven"))
+    raises(
+        ValueError, "cannot convert a str to the annotated int at key 'number'", lambda: Node(number="seven")
+    )
     raises(TypeError, "cannot convert a list to the annotated int", lambda: Node(number=[1]))
 
 

@@ -96,7 +96,7 @@ def test_options_are_inherited_and_given_as_keywords() -> None:
     assert type(Keyword(a=1).a) is int
 
 
-@each_case("flags", ["unknown", ("autocast", "nocast"), ("tensor_only", "nocast"), "kw_only"])
+@each_case("flags", ["unknown", int, ("autocast", "nocast"), ("tensor_only", "nocast"), "kw_only"])
 def test_wrong_options(flags: Any) -> None:
     raises(TypeError, "tensorclass options", lambda: TensorClass[flags])
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import inspect
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 import pytest
@@ -19,6 +20,9 @@ class Cast:
     count: int = None
     rate: float = None
     done: bool = None
+
+
+T = TypeVar("T")
 
 
 @tensorclass
@@ -46,6 +50,29 @@ def test_fields_are_inherited():
     assert row.prompt.tolist() == [0, 1]
     assert row[...].response.tolist() == [0, 1, 2]
     assert [field.name for field in dataclasses.fields(Longer)] == ["prompt", "full", "padded", "response"]
+    assert Longer.__doc__ == f"Longer{inspect.signature(Longer)}"  # not the arguments of Tokens
+
+
+def test_a_generic_class():
+    @tensorclass
+    class Decorated(Generic[T]):
+        x: T
+
+    class Derived(TensorClass, Generic[T]):
+        x: T
+
+    for cls in (Decorated, Derived):
+
+        class Both(cls[np.ndarray]):  # type: ignore[misc, valid-type]
+            y: Any = None
+
+        assert cls[np.ndarray](x=np.ones(2)).x.tolist() == [1, 1]
+        assert Both(x=np.ones(2), y=3).y == 3
+    assert Derived["nocast"](x=1).x == 1
+
+
+def test_what_does_not_fit_is_told_by_its_field():
+    raises(RuntimeError, "mismatch at key 'full', got", Tokens, np.ones(2), full=np.ones(3), batch_size=[2])
 
 
 def test_post_init_runs():
