@@ -72,6 +72,7 @@ def from_pandas(
 
     Numbers become arrays, categories their codes, times nanoseconds since 1970, everything else
     objects. What is missing is NaN, the code -1, and of times NumPy's NaT: the least int64, -2**63.
+    The index is left out; `dataframe.reset_index()` makes a column of it.
 
     Args:
         dataframe: the data frame.
@@ -85,6 +86,7 @@ def from_pandas(
     Raises:
         TypeError: both `batch_size` and `auto_batch_size` are given.
         KeyError: a column name is both an entry and the beginning of others.
+        ValueError: two names are one as text, such as 1 and "1".
 
     Example:
         >>> import pandas
@@ -95,6 +97,8 @@ def from_pandas(
     """
     refuse_two_sizes("from_pandas", auto_batch_size, batch_size)
     columns = {str(name): column_values(dataframe[name]).copy() for name in dataframe.columns}
+    if len(columns) < dataframe.columns.nunique(dropna=False):
+        raise ValueError(f"names become text, and two columns share one: {list(dataframe.columns)}.")
     size = [len(dataframe)] if batch_size is None else batch_size
     td = assembled(cls, columns, size, device, separator, dtype)
     return td.auto_batch_size_(batch_dims) if auto_batch_size else td

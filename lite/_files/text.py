@@ -53,8 +53,8 @@ def to_json(
 ) -> None:
     """Write a JSON file: a list with an object per row; an old file stays until the new one is whole.
 
-    NaN becomes null, and floats are written with 10 digits after the point unless `double_precision` says
-    more, up to 15.
+    NaN and infinity become null, and floats are written with 10 digits after the point unless
+    `double_precision` says more, up to 15.
 
     Args:
         path: file to write. Its ending chooses a compression, such as ".gz".

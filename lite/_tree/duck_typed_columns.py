@@ -93,14 +93,18 @@ def duck_typed_column(value: Any) -> Array | None:
 
 def column_values(series: Any) -> Array:
     """The array of a pandas column: numbers, codes of categories, nanoseconds (since 1970 for times), or
-    objects.
+    objects, as are times that nanoseconds do not reach (before 1678, after 2262).
     """
-    if str(series.dtype) == "category":
+    dtype = getattr(series, "dtype", None)  # several columns of one name have none
+    if str(dtype) == "category":
         series = getattr(series, "cat", series).codes
-    unit = _TIMES.get(getattr(series.dtype, "kind", ""))
+    unit = _TIMES.get(getattr(dtype, "kind", ""))
     # also with a time zone, where to_numpy() gives objects
     if unit is not None and hasattr(series, "to_numpy"):
-        return np.asarray(series.to_numpy(dtype=unit)).astype(np.int64)
+        fine, coarse = (np.asarray(series.to_numpy(dtype=kind)) for kind in (unit, unit.replace("ns", "s")))
+        if not np.array_equal(fine.astype(coarse.dtype), coarse, equal_nan=True):  # NumPy lets them overflow
+            return np.asarray(series.to_numpy(dtype=object))
+        return fine.astype(np.int64)
     return np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
 
 

@@ -46,6 +46,19 @@ def test_columns_of_other_kinds() -> None:
     assert td.device == "cpu"
     td["3"][0] = 9
     assert frame[3][0] == 1
+    doubled = from_pandas(pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]))
+    np.testing.assert_array_equal(doubled["a"], [[1, 2], [3, 4]])
+    raises(ValueError, "two columns share one", from_pandas, pandas.DataFrame({1: [0], "1": [1]}))
+
+
+@each_case("zone", [None, "UTC"])
+@each_case("last", ["1500-01-01", "9999-12-31"])
+def test_times_that_nanoseconds_do_not_reach(zone: Any, last: str) -> None:
+    days = pandas.Series(pandas.to_datetime(["2024-01-01", None, last]).as_unit("us").tz_localize(zone))
+    found = from_pandas(pandas.DataFrame({"day": days}))
+    assert found["day"][::2] == [pandas.Timestamp("2024-01-01", tz=zone), pandas.Timestamp(last, tz=zone)]
+    assert TensorDict({"day": days[::2]}, [2])["day"] == found["day"][::2]
+    assert from_pandas(pandas.DataFrame({"day": days[:2]}))["day"].dtype == np.int64
 
 
 def test_parquet_keeps_shapes(tmp_path: Any) -> None:
