@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
@@ -30,7 +30,7 @@ def read(
         TypeError: more than one form is asked for.
         ValueError: `padding_side` is neither "right" nor "left", or
             `padding_value` is out of range for the entry's dtype.
-        RuntimeError: the rows cannot be padded, because dimensions after the first differ.
+        RuntimeError: the rows cannot be padded or joined, because dimensions after the first differ.
     """
     if as_list + as_padded_tensor + as_nested_tensor > 1:
         raise TypeError("as_list, as_padded_tensor and as_nested_tensor are exclusive.")
@@ -48,6 +48,11 @@ def read(
         return rows
     if not leaves:
         return td._get_entry(key)
+    if len({leaf.shape[1:] for leaf in leaves}) > 1 or any(leaf.ndim == 0 for leaf in leaves):
+        raise RuntimeError(
+            f"cannot {'join' if as_nested_tensor else 'pad'} {key!r}: only the first dimension of the rows "
+            f"may differ, got shapes {sorted({leaf.shape for leaf in leaves})}."
+        )
     if as_nested_tensor:
         lengths = [len(leaf) for leaf in leaves]
         return np.concatenate(leaves), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -80,11 +85,6 @@ def _leaves(rows: object) -> Iterator[Any]:
 
 
 def _padded(rows: object, leaves: list[Array], key: str, side: str, value: object) -> Array:
-    if len({leaf.shape[1:] for leaf in leaves}) > 1 or any(leaf.ndim == 0 for leaf in leaves):
-        raise RuntimeError(
-            f"cannot pad {key!r}: only the first dimension of the rows may differ, got shapes "
-            f"{sorted({leaf.shape for leaf in leaves})}."
-        )
     longest = max(len(leaf) for leaf in leaves)
     dtype = np.result_type(*{leaf.dtype for leaf in leaves})
     try:
@@ -122,12 +122,13 @@ def stack_arrays(entries: list[Array], dim: int, host: bool) -> Array:
     return out
 
 
-def _ragged(shapes: Iterable[Shape]) -> Exception:
+def _ragged(shapes: Collection[Shape]) -> Exception:
+    one = len({shape[1:] for shape in shapes}) == 1  # which alone can be padded
     return entry_error(
         RuntimeError,
         "Failed to stack tensors within a tensordict: the rows of {key} have different shapes "
         f"{sorted(shapes)}. "
-        "Use get({key}, as_list=True), as_padded_tensor=True or as_nested_tensor=True.",
+        f"Use get({{key}}, as_list=True){', as_padded_tensor=True or as_nested_tensor=True' if one else ''}.",
     )
 
 

@@ -47,7 +47,9 @@ def test_ragged_forms_are_checked():
     raises(TypeError, "exclusive", lambda: ls.get("a", as_list=True, as_padded_tensor=True))
     raises(ValueError, "padding_side", lambda: ls.get("a", as_padded_tensor=True, padding_side="middle"))
     wide = lazy_stack([TensorDict(a=np.zeros((1, 2))), TensorDict(a=np.zeros((1, 3)))])
-    raises(RuntimeError, "only the first dimension", lambda: wide.get("a", as_padded_tensor=True))
+    raises(RuntimeError, "cannot pad 'a': only the first dim", lambda: wide.get("a", as_padded_tensor=True))
+    raises(RuntimeError, "cannot join 'a': only the first dim", lambda: wide.get("a", as_nested_tensor=True))
+    raises(RuntimeError, r"Use get\('a', as_list=True\)\.$", lambda: wide["a"])
     assert lazy_stack([TensorDict(a=np.zeros(1)), TensorDict(a=np.zeros((1, 1)))]).get_item_shape("a") == (
         -1,
     )
