@@ -22,6 +22,7 @@ from lite._tree.key_views import walk
 from lite._tree.keys import require_utf8, to_key
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import Container, class_registry
+from lite._tree.walks import require_shared
 
 
 def to_pandas(td: Container, *, separator: str | None = None) -> Any:
@@ -34,6 +35,7 @@ def to_pandas(td: Container, *, separator: str | None = None) -> Any:
         ImportError: without pandas.
         ValueError: no batch dimension; nested entries without `separator`; an array with further
             dimensions, which no column can hold (see `to_parquet`).
+        RuntimeError: a lazy stack whose parts have different keys.
 
     Example:
         >>> import numpy as np
@@ -44,7 +46,7 @@ def to_pandas(td: Container, *, separator: str | None = None) -> Any:
         (['a', 'n.s'], [0, 1])
     """
     columns: dict[str, Any] = {}
-    for name, entry in columns_of(td, separator).items():
+    for name, entry in columns_of(td, separator, "to_pandas").items():
         if isinstance(entry, NonTensorBase):
             columns[name] = entry._objects().tolist()
         elif isinstance(entry, _Ragged) or entry.ndim > 1:
@@ -104,12 +106,12 @@ def from_pandas(
     return td.auto_batch_size_(batch_dims) if auto_batch_size else td
 
 
-def columns_of(td: Container, separator: str | None) -> dict[str, Any]:
-    """The entries by column name."""
+def columns_of(td: Container, separator: str | None, method: str) -> dict[str, Any]:
+    """The entries by column name, for a method."""
     if not td.batch_size:
         raise ValueError("a TensorDict needs a batch dimension to become a table: its rows.")
     columns: dict[str, Any] = {}
-    for path, entry in _entries(td):
+    for path, entry in _entries(td, method):
         if separator is None and len(path) > 1:
             raise ValueError(f'the nested key {to_key(path)} is not a name of a column: pass separator=".".')
         name = (separator or "").join(path)
@@ -130,10 +132,14 @@ class _Ragged(NamedTuple):
         return (len(self.offsets) - 1, -1, *self.values.shape[1:])
 
 
-def _entries(td: Container) -> Iterator[tuple[Path, Any]]:
+def _entries(td: Container, method: str) -> Iterator[tuple[Path, Any]]:
     """The leaves and their paths, of which those whose rows differ in length are `_Ragged`."""
     parts: Sequence[Any] = ()
-    for path, _ in walk(td, True, True, is_leaf_nontensor, peek=True):
+    require_shared(td, method)
+    for path, found in walk(td, True, False, is_leaf_nontensor, peek=True):
+        if (node := td._as_node(found)) is not None and not isinstance(found, NonTensorBase):
+            require_shared(node, method)
+            continue
         try:
             entry = td._get_entry(path)
         except RuntimeError:

@@ -166,6 +166,7 @@ def to_struct_array(td: Container) -> Array:
         >>> TensorDict({"a": [1, 2], "b": np.zeros((2, 3))}, batch_size=[2]).to_struct_array().dtype
         dtype([('a', '<i8'), ('b', '<f8', (3,))])
     """
+    require_shared(td, "to_struct_array")
     columns = {key: _column(td, key, entry) for key, entry in td._items()}
     ndim = td.ndim
     dtype = np.dtype([(key, column.dtype, column.shape[ndim:]) for key, column in columns.items()])
@@ -181,6 +182,7 @@ def to_namedtuple(td: Container, dest_cls: type[Any] | None = None) -> Any:
     Args:
         dest_cls: named tuple class to fill by keyword (a new `GenericDict` unless given).
     """
+    require_shared(td, "to_namedtuple")
     values = {key: entry if is_array(entry) else _tuple_value(td, entry) for key, entry in td._items()}
     cls = namedtuple("GenericDict", list(values)) if dest_cls is None else dest_cls
     return cls(**values)

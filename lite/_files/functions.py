@@ -195,7 +195,7 @@ def to_arrow(td: Any) -> Any:
         >>> to_arrow(TensorDict({"a": np.arange(2), "n": {"b": np.ones((2, 3))}}, [2])).column_names
         ['a', 'n.b']
     """
-    return tables.arrow_table(tables.columns_of(td, "."))
+    return tables.arrow_table(tables.columns_of(td, ".", "to_arrow"))
 
 
 def from_arrow(table: Any) -> Any:

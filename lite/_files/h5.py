@@ -16,6 +16,7 @@ from lite._tree.entry_errors import entry_error, error_path
 from lite._tree.keys import require_utf8
 from lite._tree.nontensor import NonTensorData
 from lite._tree.protocol import class_registry
+from lite._tree.walks import require_shared
 from lite.kernels._install import install, needed
 
 _SMALL = 1 << 26  # bytes that a dataset may have in a file of any size
@@ -37,6 +38,7 @@ def write_h5(td: Any, filename: str, options: dict[str, Any]) -> None:
 
 
 def _write(td: Any, group: Any, options: dict[str, Any]) -> None:
+    require_shared(td, "to_h5")
     group.attrs["batch_size"] = np.array(td.batch_size, np.int64)
     for key, entry in td._items():
         if not key or key in (".", "..") or "/" in key or "\0" in key:

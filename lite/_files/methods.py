@@ -458,6 +458,7 @@ def to_h5(td: T, filename: _PathLike, **options: Any) -> T:
         ImportError: without h5py.
         TypeError: an object other than text.
         ValueError: a key or dtype that HDF5 does not have.
+        RuntimeError: a lazy stack whose parts have different keys.
     """
     from lite._files.h5 import write_h5
 

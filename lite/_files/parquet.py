@@ -40,7 +40,7 @@ def to_parquet(
         >>> TensorDict.from_parquet(path, separator=".")["n", "b"].shape
         (2, 3)
     """
-    table = arrow_table(columns_of(td, separator))
+    table = arrow_table(columns_of(td, separator, "to_parquet"))
     with new_file(os.path.abspath(path)) as file:
         _parquet().write_table(table, file, **kwargs)
 

@@ -77,6 +77,11 @@ def test_what_no_table_holds(tmp_path: Any) -> None:
     raises(ValueError, 'pass separator="."', lambda: tree().to_pandas())
     raises(ValueError, "holds one dimension", lambda: TensorDict({"a": np.ones((2, 2))}, [2]).to_pandas())
     raises(ValueError, "needs a batch dimension", lambda: TensorDict(a=1).to_parquet(tmp_path / "td"))
+    rows = lite.lazy_stack([TensorDict(a=1), TensorDict(a=1, b=1)])
+    raises(
+        RuntimeError, "to_parquet cannot complete when there are exclusive", rows.to_parquet, tmp_path / "x"
+    )
+    raises(RuntimeError, "to_arrow cannot .* exclusive", lite.to_arrow, TensorDict({"n": {"m": rows}}, [2]))
     with pytest.raises(ValueError, match="share the column"):
         TensorDict({"a.b": np.ones(2), "a": {"b": np.ones(2)}}, [2]).to_pandas(separator=".")
     raises(KeyError, "override", lambda: from_pandas(pandas.DataFrame({"a": [1], "a.b": [2]}), separator="."))

@@ -54,7 +54,8 @@ def test_to_tensordict_copies_and_densifies() -> None:
     stack = lazy_stack([TensorDict(a=1, b=2), TensorDict(a=3)])
     assert type(stack.to_tensordict()) is TensorDict
     np.testing.assert_array_equal(stack.to_tensordict()["a"], [1, 3])
-    raises(RuntimeError, "exclusive keys", stack.to_dict)
+    for method in (stack.to_dict, stack.to_namedtuple, stack.to_struct_array):
+        raises(RuntimeError, f"{method.__name__} cannot complete when there are exclusive keys", method)
 
 
 def test_to_struct_array_round_trip() -> None:

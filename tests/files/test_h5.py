@@ -30,6 +30,7 @@ def test_h5(tmp_path, monkeypatch):
         ({"x": object()}, TypeError),
         ({"r": ["a", "b"]}, TypeError),
         ({"a/b": 1}, ValueError),
+        ({"rows": lite.lazy_stack([TensorDict(a=1), TensorDict(a=1, b=1)])}, RuntimeError),  # b would be lost
     ):
         raises(error, "", TensorDict(bad).to_h5, path)
     check(TensorDict.from_h5(path), td.select("a", "e", "n"), order=False)
