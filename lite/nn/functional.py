@@ -26,6 +26,7 @@ from lite._arrays.device import unwrap, wrap
 from lite._arrays.dtypes import as_dtype, floats
 from lite._arrays.types import Array, HostArray, as_array, computed
 from lite._transforms.grad.tape import is_traced, value_of, with_node
+from lite._transforms.vmap.running import require_ids
 from lite._tree.collection import TensorCollection
 from lite.nn.layers import activations
 from lite.nn.layers.large_arrays import pointwise
@@ -259,9 +260,7 @@ def _picked(
         )
     counts = ids != ignore_index
     ids = np.where(counts, ids, 0)
-    if type(ids) is np.ndarray and ids.size and not (ids.min() >= 0 and ids.max() < classes):
-        bad = ids[(ids < 0) | (ids >= classes)]
-        raise IndexError(f"ids must be from 0 to {classes - 1}, got {bad.flat[0]}.")
+    require_ids(ids, classes, "ids")
     picked = np.take_along_axis(log_probs, np.expand_dims(ids, axis), axis).squeeze(axis)
     none = log_probs.dtype.type(0)
     picked = np.where(counts, -picked, none)

@@ -47,6 +47,13 @@ def everything(x: Any) -> Any:
     return np.zeros(0, x.dtype) if found is None else found
 
 
+def require_ids(ids: Any, count: int, name: str) -> None:
+    """Raise IndexError unless all ids are from 0 to `count - 1`: NumPy takes -1 for the last."""
+    known = everything(ids)
+    if known.size and (known.min() < 0 or known.max() >= count):
+        raise IndexError(f"{name} must be from 0 to {count - 1}, got {known.min()} to {known.max()}.")
+
+
 def look_up(table: Array, index: Any) -> Any:
     """`table[index]`, also where only the index is mapped, which an ndarray would not notice."""
     return index.look_up(table) if isinstance(index, HostArray) else table[index]

@@ -10,7 +10,7 @@ from numpy.typing import DTypeLike
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._transforms.grad.tape import is_traced, value_of, with_node
-from lite._transforms.vmap.running import everything, look_up
+from lite._transforms.vmap.running import everything, look_up, require_ids
 from lite.nn._modules.initial import Rng, empty_parameter, fill_normal, reset
 from lite.nn._modules.meta import Device
 from lite.nn._modules.module import Module
@@ -117,10 +117,7 @@ class Embedding(Module):
         table = self._tensor("weight")
         if input.dtype.kind not in "iu":
             raise TypeError(f"an embedding is looked up by integers, got {input.dtype}")
-        rows = table.shape[-2]
-        numbers = everything(input)
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= rows):
-            raise IndexError(f"input must be in [0, {rows}), got {numbers.min()} to {numbers.max()}")
+        require_ids(input, table.shape[-2], "input")
         if self.max_norm is not None:
             self._limit(value_of(table), input)
         if not is_traced(table, input):

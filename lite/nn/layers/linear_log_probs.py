@@ -11,7 +11,7 @@ from lite._arrays.dtypes import compute_dtype
 from lite._arrays.types import Array, HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import has_derivative, value_of, with_vjp
-from lite._transforms.vmap.running import everything
+from lite._transforms.vmap.running import require_ids
 from lite.nn.layers.activations import LogSoftmax
 from lite.nn.layers.linear import linear
 
@@ -124,9 +124,7 @@ def _all_log_probs(given: list[Any], ignored: int) -> tuple[Any, Any, Any, Any]:
     if mask is not None:
         counted = counted & mask
     ids = np.where(counted, ids, 0)
-    known = everything(ids)
-    if known.size and (known.min() < 0 or known.max() >= weight.shape[0]):
-        raise IndexError(f"target must be in [0, {weight.shape[0]}), got {known.min()} to {known.max()}.")
+    require_ids(ids, weight.shape[0], "target")
     compute = compute_dtype(x.dtype, weight.dtype)[0]
     if getattr(divisor, "shape", ()):
         divisor = divisor[..., None].astype(compute)

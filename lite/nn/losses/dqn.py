@@ -10,6 +10,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
 from lite._arrays.types import Array
+from lite._transforms.vmap.running import require_ids
 from lite.nn._modules.module import Module
 from lite.nn.losses.base import LossModule, TransitionKeys
 from lite.nn.losses.estimators import OF_RETURNS, ValueEstimators, named
@@ -323,4 +324,5 @@ def _of_action(values: Array, action: Array, space: str) -> Array:
             raise ValueError(f"one-hot actions must have the shape {shape}, got {action.shape}.")
         return (values * action[:, None].astype(values.dtype)).sum(-1)
     ids = action.reshape(len(values), 1, 1)
+    require_ids(ids, values.shape[-1], "the actions")
     return np.take_along_axis(values, np.broadcast_to(ids, (*values.shape[:-1], 1)), -1)[..., 0]

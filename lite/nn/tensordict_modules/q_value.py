@@ -11,6 +11,7 @@ import numpy as np
 from lite import NestedKey
 from lite._arrays.caller import warn
 from lite._arrays.public import belong_to
+from lite._transforms.vmap.running import require_ids
 from lite.nn.tensordict_modules.base import TensorDictModuleBase
 from lite.nn.tensordict_modules.dispatch import dispatch
 from lite.nn.tensordict_modules.entry_specs import joined_specs, project_entries, specs_by_key
@@ -60,6 +61,7 @@ def value_of_action(values: Any, action: Any, space: str) -> Any:
 
     Raises:
         ValueError: actions of another shape, or ids that are not integers.
+        IndexError: an id of no action.
     """
     if space == "categorical":
         ids = action[..., None] if action.ndim == values.ndim - 1 else action
@@ -70,6 +72,7 @@ def value_of_action(values: Any, action: Any, space: str) -> Any:
             )
         if ids.dtype.kind not in "iu":
             raise ValueError(f"the actions must be integers for action_space='categorical', got {ids.dtype}.")
+        require_ids(ids, values.shape[-1], "the actions")
         return np.take_along_axis(values, ids, -1)
     if action.shape != values.shape:
         raise ValueError(f"one-hot actions must have the values' shape {values.shape}, got {action.shape}.")

@@ -23,7 +23,7 @@ def test_max_norm_shortens_the_rows_that_are_read() -> None:
 def test_what_is_no_row() -> None:
     layer = nn.Embedding(3, 2)
     for wrong in ([3], [-1]):
-        raises(IndexError, r"input must be in \[0, 3\)", layer, np.array(wrong))
+        raises(IndexError, "input must be from 0 to 2, got ", layer, np.array(wrong))
     raises(TypeError, "looked up by integers, got float64", lambda: layer(np.array([0.5])))
     raises(ValueError, "padding_idx must be a row", lambda: nn.Embedding(3, 2, padding_idx=3))
     raises(ValueError, r"2 dimensions, got shape \(3,\)", lambda: nn.Embedding.from_pretrained(np.zeros(3)))

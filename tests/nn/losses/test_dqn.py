@@ -46,6 +46,8 @@ def test_double() -> None:
         (lambda td: td.pop("action"), KeyError, "DQNLoss reads the entry 'action'"),
         (lambda td: td["next"].pop("reward"), KeyError, "reward"),
         (lambda td: td.set("action", np.zeros(6)), ValueError, "must be integers"),
+        (lambda td: td.set("action", np.arange(6) - 4), IndexError, "be from 0 to 1, got -4 to 1"),
+        (lambda td: td.set("action", np.arange(6) % 3), IndexError, "be from 0 to 1, got 0 to 2"),
         (lambda td: td.set("action", np.zeros((6, 2), int)), ValueError, r"ids of shape \(6,\)"),
         (lambda td: td.set(("next", "reward"), td["next", "reward"][:, 0]), RuntimeError,
             r"one shape, got values of \(6, 1\) and rewards of \(6,\)"),
@@ -121,5 +123,9 @@ def test_what_distributions_need() -> None:
         loss(transitions(2, 3, action=np.zeros((2, 3), int)))
     with pytest.raises(ValueError, match=r"must have the shape \(6, 3\), got \(6,\)"):
         loss(transitions(6, action=np.zeros(6, int)))
+    ids = DistributionalDQNLoss(Returns("categorical"), gamma=0.9, delay_value=False)
+    for wrong in (-1, 3):  # NumPy would take the last action for -1
+        td = transitions(6, action=np.full(6, wrong))
+        raises(IndexError, f"actions must be from 0 to 2, got {wrong} to {wrong}", ids, td)
     raises(NotImplementedError, "supports TD0", lambda: loss.make_value_estimator(ValueEstimators.TDLambda))
     assert loss.make_value_estimator("td0") is loss

@@ -14,7 +14,7 @@ from lite._arrays.formulas import log_softmax, softmax
 from lite._arrays.types import Array, HostArray, as_array, computed, is_symbolic
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import unbroadcast, value_of, with_node
-from lite._transforms.vmap.running import everything
+from lite._transforms.vmap.running import everything, require_ids
 from lite.nn._modules.initial import Rng
 from lite.nn.distributions.distribution import Distribution, ShapeLike, as_shape, generator_of, require
 from lite.nn.distributions.support import IntegerInterval, Support
@@ -133,10 +133,7 @@ class Categorical(Distribution):
         if ids.dtype.kind not in "iu":
             raise TypeError(f"value must be integers, got {ids.dtype}")
         classes = self.logits.shape[-1]
-        numbers = everything(ids)
-        if numbers.size and (numbers.min() < 0 or numbers.max() >= classes):
-            bad = numbers.max() if numbers.max() >= classes else numbers.min()
-            raise IndexError(f"value holds {bad}, the classes are 0 to {classes - 1}")
+        require_ids(ids, classes, "value")
         shape = np.broadcast_shapes(ids.shape, self.batch_shape)
         logits = value_of(self.logits)
         table = np.broadcast_to(logits, (*shape, classes))

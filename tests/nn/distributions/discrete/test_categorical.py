@@ -60,6 +60,6 @@ def test_categorical_errors() -> None:
     raises(ValueError, "at least one-dimensional", lambda: Categorical(logits=np.float32(1)))
     raises(TypeError, "logits must be floats, got int64", lambda: Categorical(logits=np.ones(3, np.int64)))
     for bad in (-1, 3):
-        with pytest.raises(IndexError, match=f"value holds {bad}, the classes are 0 to 2"):
+        with pytest.raises(IndexError, match=f"value must be from 0 to 2, got {bad} to {bad}"):
             Categorical(probs=np.ones(3)).log_prob(bad)
     raises(TypeError, "value must be integers", lambda: Categorical(probs=np.ones(3)).log_prob(1.0))
