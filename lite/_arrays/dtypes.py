@@ -133,7 +133,13 @@ def compute_dtype(*dtypes: Dtype) -> tuple[Dtype, Dtype]:
     Half-precision floats are storage formats here: NumPy multiplies float16 matrices without BLAS,
     about ten times slower than float32, so they compute in float32 and the result is cast back.
     Integers follow the floating operand instead of promoting it to float64.
+
+    Raises:
+        TypeError: a dtype is none of numbers, such as object, whose None would be cast to NaN.
     """
+    for dtype in dtypes:
+        if not is_numeric(dtype):
+            raise TypeError(f"the arrays must be of numbers, got the dtype {dtype}.")
     inexact = [d for d in dtypes if is_inexact(d)]
     result = inexact[0]
     for dtype in inexact[1:]:
@@ -154,7 +160,7 @@ def float_dtypes(x: Array) -> tuple[Dtype, Dtype]:
     dtype = x.dtype
     if dtype.char in "fd":  # the most frequent case
         return dtype, dtype
-    return compute_dtype(dtype if is_inexact(dtype) else get_default_dtype())
+    return compute_dtype(dtype, *(() if is_inexact(dtype) else (get_default_dtype(),)))
 
 
 def floats(x: Any) -> tuple[Any, Dtype]:

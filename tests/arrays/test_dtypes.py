@@ -78,6 +78,9 @@ def test_dtypes_to_compute_in() -> None:
     assert dtypes.inexact(np.zeros(1, bool)).dtype == f8
     x = np.zeros(1, np.float16)
     assert dtypes.inexact(x) is x
+    for wrong in (np.array([1.0, None]), np.array(["1"]), np.zeros(1, "M8[D]")):
+        raises(TypeError, "must be of numbers, got the dtype", dtypes.float_dtypes, wrong)
+        raises(TypeError, "must be of numbers, got the dtype", dtypes.compute_dtype, wrong.dtype, f4)
 
 
 @each_case("name", ["bool", "uint8", "int64", "float16", "complex128"])

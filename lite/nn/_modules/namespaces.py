@@ -44,9 +44,9 @@ def _require_arrays(error: AttributeError, args: list[Any]) -> None:
     if not hasattr(ndarray, name) and not hasattr(dtype, name):
         return
     for arg in args:
-        kind = class_name(arg)
+        kind = "list" if isinstance(arg, list) else class_name(arg)  # also what an entry of objects gives
         # Not for objects of the user's classes, which a forward may take.
-        is_library = "." in kind or type(arg).__module__ == "builtins"
+        is_library = "." in kind or kind == "list" or type(arg).__module__ == "builtins"
         if is_library and (error.obj is arg or error.obj is getattr(arg, "dtype", error)):
             raise TypeError(f"the input must be an array (np.asarray), got {kind}.") from error
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lite import get_default_dtype
 from lite._arrays.caller import warn
-from lite._arrays.dtypes import is_floating
+from lite._arrays.dtypes import is_floating, is_numeric
 from lite._arrays.types import Array, HostArray, as_array, computed
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import has_derivative, value_of
@@ -27,9 +27,13 @@ def as_float(value: Numbers | None, dtype: np.dtype[Any] | None = None) -> Array
     if value is None:
         raise TypeError("expected an array or a number, got None")
     given = computed(value)
+    if not hasattr(given, "dtype") and not isinstance(given, (int, float)):
+        given = np.asarray(given)
     own = getattr(given, "dtype", None)
     if own is not None and (own == dtype or (dtype is None and is_floating(own))):
         return given
+    if own is not None and not is_numeric(own):  # None would be cast to NaN
+        raise TypeError(f"expected an array of numbers or a number, got the dtype {own}")
     target = get_default_dtype() if dtype is None else dtype
     return np.asarray(given, target) if own is None else given.astype(target)
 

@@ -22,6 +22,8 @@ def test_one_dtype_and_shape() -> None:
     whole, number = float_arrays(np.arange(2), 0.5)
     assert whole.dtype == number.dtype == np.float32
     raises(TypeError, "got None", float_arrays, None)
+    for wrong in ([1.0, None], np.array([1.0, None]), "1"):  # NumPy would make NaN of None
+        raises(TypeError, "array of numbers or a number, got the dtype", float_arrays, 0.5, wrong)
 
 
 def test_shapes() -> None:
