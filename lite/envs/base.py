@@ -265,7 +265,7 @@ class EnvBase(EnvSpecs, ABC):
     @property
     def done_states(self) -> DoneStates:
         """The done entries of `full_done_spec`, cached."""
-        found = self.__dict__["_cache"].get("done_states")
+        found = self.__dict__.get("_cache", {}).get("done_states")
         if found is None:
             found = self._cached("done_states", lambda: DoneStates.of_spec(self.full_done_spec))
         return found

@@ -12,6 +12,7 @@ from lite import NestedKey, lazy_stack, maybe_dense_stack
 from lite._arrays.public import belong_to
 from lite.envs.base import EnvBase
 from lite.envs.env_worker import METHOD, MISSING, attribute
+from lite.envs.spec_checks import require_env
 from lite.kernels._integer import integer
 from lite.specs.base import Stacked, stacked
 from lite.specs.composite import Composite, StackedComposite
@@ -46,7 +47,7 @@ class BatchedEnvBase(EnvBase):
     def __init__(
         self,
         num_workers: int,
-        create_env_fn: Maker | Sequence[Maker],
+        create_env_fn: Maker | list[Maker] | tuple[Maker, ...],
         *,
         create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
         device: Any = None,
@@ -59,7 +60,7 @@ class BatchedEnvBase(EnvBase):
         pin_memory: bool = False,
     ) -> None:
         count = integer("num_workers", num_workers, least=1)
-        makers = list(create_env_fn) if isinstance(create_env_fn, Sequence) else [create_env_fn] * count
+        makers = [*create_env_fn] if isinstance(create_env_fn, (list, tuple)) else [create_env_fn] * count
         given = {} if create_env_kwargs is None else create_env_kwargs
         keywords = [given] * count if isinstance(given, Mapping) else list(given)
         for name, values in (("create_env_fn", makers), ("create_env_kwargs", keywords)):
@@ -214,7 +215,7 @@ class SerialEnv(BatchedEnvBase):
     """
 
     def _begin(self) -> None:
-        self._envs = [make(**keywords) for make, keywords in self._makers]
+        self._envs = [require_env(make(**given), "create_env_fn must make") for make, given in self._makers]
         self._started: list[Any] = [None] * self.num_workers  # what the last reset of each gave
         self._take_specs([env.specs for env in self._envs])
 

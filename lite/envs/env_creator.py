@@ -9,6 +9,7 @@ from typing import Any, Self
 from lite import TensorDictBase
 from lite._arrays.public import belong_to
 from lite.envs.base import EnvBase
+from lite.envs.spec_checks import require_env
 from lite.envs.transforms.vec_norm import VecNorm
 
 
@@ -48,9 +49,7 @@ class EnvCreator:
     ) -> None:
         self.create_env_fn = create_env_fn
         self.create_env_kwargs = {**kwargs, **(create_env_kwargs or {})}
-        env = create_env_fn(**self.create_env_kwargs)
-        if not isinstance(env, EnvBase):
-            raise TypeError(f"create_env_fn must make an EnvBase, got {type(env).__name__}.")
+        env = require_env(create_env_fn(**self.create_env_kwargs), "create_env_fn must make")
         env.rand_step(env.reset())
         known = [norm._known() for norm in _norms(env)]
         self._statistics = [td.share_memory_() for td in known] if share_memory else known

@@ -11,6 +11,7 @@ from typing import Any
 from lite import NestedKey, TensorDict
 from lite._processes.orphans import end_with_parent
 from lite._processes.workers import pickled
+from lite.envs.spec_checks import require_env
 
 # Commands, one byte each; a pickled argument follows.
 RESET, STEP, STEP_AND_RESET, SEED, CLOSE, READ = b"r", b"s", b"m", b"d", b"c", b"a"
@@ -95,7 +96,7 @@ def serve(connection: Any, made: bytes, index: int) -> None:
     env: Any = None
     try:
         make, kwargs = pickle.loads(made)
-        env = make(**kwargs)
+        env = require_env(make(**kwargs), "create_env_fn must make")
         connection.send_bytes(DONE + pickle.dumps((env.specs, env.fake_tensordict())))
         shared, following = connection.recv()
         rows = Rows(shared[index], following[index])

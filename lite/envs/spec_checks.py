@@ -10,6 +10,14 @@ from lite import LazyStackedTensorDict, TensorDictBase, is_leaf_nontensor, is_no
 from lite._tree.keys import to_path
 
 
+def require_env(env: Any, words: str) -> Any:
+    """`env`, if it is an environment; otherwise TypeError, whose text begins with `words`."""
+    if isinstance(env, type) or not hasattr(env, "fake_tensordict"):
+        got = env if isinstance(env, type) else type(env).__name__
+        raise TypeError(f"{words} an EnvBase, got {got}: GymWrapper(env) makes one of gymnasium's.")
+    return env
+
+
 def check_env_specs(
     env: Any,
     return_contiguous: bool | None = None,
@@ -44,8 +52,7 @@ def check_env_specs(
         >>> from lite.envs import GymWrapper, check_env_specs
         >>> check_env_specs(GymWrapper(gymnasium.make("CartPole-v1")), seed=0)
     """
-    if not hasattr(env, "fake_tensordict"):
-        raise TypeError(f"env must be an EnvBase, got {type(env).__name__}: see GymWrapper(env).")
+    require_env(env, "env must be")
     if break_when_any_done == "both":
         for stop in (True, False):
             check_env_specs(env, return_contiguous, check_dtype, seed, tensordict, stop)

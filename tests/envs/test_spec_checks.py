@@ -59,7 +59,7 @@ def test_steps_that_write_into_what_was_given():
 
 
 def test_what_is_no_environment():
-    with pytest.raises(TypeError, match=r"got CartPoleEnv: see GymWrapper\(env\)"):
+    with pytest.raises(TypeError, match=r"got CartPoleEnv: GymWrapper\(env\)"):
         check_env_specs(gymnasium.make("CartPole-v1").unwrapped)
 
 

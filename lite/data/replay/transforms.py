@@ -27,11 +27,12 @@ class Transforms:
         """Add a transform; with `invert`, a function is called with data to be added instead of samples.
 
         Raises:
-            TypeError: the transform is not callable.
+            TypeError: the transform is not callable, or a class.
             ValueError: there are fewer transforms than `at`.
         """
-        if not callable(transform):
-            raise TypeError(f"a transform must be callable, got {type(transform).__name__}.")
+        if isinstance(transform, type) or not callable(transform):
+            name = getattr(transform, "__name__", type(transform).__name__)
+            raise TypeError(f"transform must be a transform or a function, and no class, got {name}.")
         if abs(at) > len(self):
             raise ValueError(f"index must be from {-len(self)} to {len(self)}, got {at}.")
         if invert:

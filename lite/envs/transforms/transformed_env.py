@@ -9,6 +9,7 @@ import numpy as np
 from lite import TensorDictBase
 from lite._arrays.public import belong_to
 from lite.envs.base import EnvBase
+from lite.envs.spec_checks import require_env
 from lite.envs.transforms.base import Transform
 from lite.envs.transforms.compose import Compose, as_transform
 from lite.specs.base import Shape
@@ -57,11 +58,9 @@ class TransformedEnv(EnvBase):
         auto_unwrap: bool | None = None,
         device: Any = None,
     ) -> None:
-        if not isinstance(base_env, EnvBase):
-            raise TypeError(
-                f"base_env must be an EnvBase, got {type(base_env).__name__}: GymWrapper(env) makes one of "
-                "gymnasium's environments."
-            )
+        require_env(base_env, "base_env must be")
+        if not isinstance(cache_specs, bool):
+            raise TypeError(f"cache_specs must be a bool, got {cache_specs!r}: Compose joins transforms.")
         nested = type(base_env) is TransformedEnv and type(self) is TransformedEnv
         if nested and auto_unwrap is not False:
             assert isinstance(base_env, TransformedEnv)  # for type checkers

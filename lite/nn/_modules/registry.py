@@ -208,7 +208,7 @@ class Registry:
             entries = state.get(registry)
             if entries is not None and name in entries:
                 return entries[name]
-        if name in _REGISTRIES:
+        if "_modules" not in state:
             raise AttributeError(f"{type(self).__name__}.__init__ must call super().__init__() first.")
         raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
 
