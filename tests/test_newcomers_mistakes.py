@@ -18,7 +18,7 @@ from helpers.counting_env import CountingEnv
 import lite
 from lite import TensorDict, nn
 from lite.data import GAE, Collector, LazyTensorStorage, TensorDictReplayBuffer
-from lite.envs import Compose, SerialEnv, StepCounter, Transform, check_env_specs
+from lite.envs import Compose, SerialEnv, StepCounter, Transform, TransformedEnv, check_env_specs
 from lite.nn.losses import DDPGLoss
 
 
@@ -39,6 +39,11 @@ def filled(transform: Any) -> TensorDictReplayBuffer:
 
 
 class WithoutInit(Transform):
+    def __init__(self) -> None:
+        pass
+
+
+class Unmade(CountingEnv):
     def __init__(self) -> None:
         pass
 
@@ -150,6 +155,16 @@ MISTAKES = [
         "dim | integer | TensorDict | stack takes a list"),
     Mistake("a module in place of its parameters",
         lambda td: lite.optim.clip_grad_norm_(nn.Linear(1, 1), 1.0), TypeError, "Parameters | Linear"),
+    Mistake("pairs in place of a dict", lambda td: td.update([("y", np.zeros(3))]), AttributeError,
+        "source | TensorDict or a dict | list"),
+    Mistake("and to a lazy stack", lambda td: lite.lazy_stack([td, td]).update([1]), AttributeError,
+        "source | list"),
+    Mistake("a text in place of a dict", lambda td: td.update_("x"), AttributeError, "source | str"),
+    Mistake("half a sample", lambda td: filled(None).sample(1.5), TypeError, "batch_size | integer | 1.5"),
+    Mistake("fewer rows than none", lambda td: filled(None).sample(-1), ValueError, "batch_size | -1"),
+    Mistake("a negative size", lambda td: nn.Linear(-4, 2), ValueError, "sizes of a layer | (2, -4)"),
+    Mistake("cells as a text", lambda td: nn.MLP(4, 2, num_cells="32"), TypeError, "num_cells | '32'"),
+    Mistake("half a layer", lambda td: nn.MLP(4, 2, depth=2.5), TypeError, "depth | integer | 2.5"),
     Mistake("a misspelt argument", lambda td: TensorDict({"x": np.zeros(3)}, batchsize=[3]), ValueError,
         "source | ['batchsize']"),
     Mistake("a transform as a class", lambda td: Compose(StepCounter), ValueError, "class StepCounter"),
@@ -191,6 +206,20 @@ MISTAKES = [
         "('next', 'observation') | the spec says (1,) | (2,)"),
     Mistake("an environment where a function makes them", lambda td: SerialEnv(2, CountingEnv()), TypeError,
         "create_env_fn | a function that makes one | CountingEnv("),
+    Mistake("the name of an environment there", lambda td: SerialEnv(2, "CartPole-v1"), TypeError,
+        "create_env_fn | a function that makes one | 'CartPole-v1'"),
+    Mistake("an environment of gymnasium there",
+        lambda td: SerialEnv(1, lambda: of_library("gym", "CartPole")), TypeError,
+        "create_env_fn must make an EnvBase | CartPole | GymWrapper(env)"),
+    Mistake("an environment as a class", lambda td: check_env_specs(CountingEnv), TypeError,
+        "env must be an EnvBase | class | CountingEnv"),
+    Mistake("transforms without Compose",
+        lambda td: TransformedEnv(CountingEnv(), StepCounter(), StepCounter()), TypeError,
+        "cache_specs | StepCounter( | Compose"),
+    Mistake("a transform of a buffer as a class", lambda td: filled(StepCounter), TypeError,
+        "transform | no class | StepCounter"),
+    Mistake("no super().__init__() of an environment", lambda td: Unmade().rollout(2), AttributeError,
+        "Unmade.__init__ must call super().__init__() first"),
     Mistake("a dict where an environment wants specs",
         lambda td: setattr(CountingEnv(), "observation_spec", {"x": 1}), TypeError,
         "observation_spec | Composite | dict"),

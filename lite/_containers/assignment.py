@@ -15,6 +15,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves, to_library_of, unwrap, wrap
+from lite._arrays.foreign import class_name
 from lite._arrays.numbers import NUMBERS
 from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array
 from lite._tree.collection import TensorCollection
@@ -241,14 +242,23 @@ def require_resizable(td: Container, source: Container, how: Update) -> None:
         raise RuntimeError(LOCK_ERROR)
 
 
+def source_items(td: Container, source: Any) -> Any:
+    """The keys and entries of a source, which may change meanwhile if it is a container."""
+    node = td._as_node(source)
+    if node is not None:
+        return ((key, node._get_entry(key)) for key in list(node._keys()))
+    if not hasattr(source, "items"):  # an AttributeError, as in tensordict
+        raise AttributeError(f"the source must be a TensorDict or a dict, got {class_name(source)}.")
+    return source.items()
+
+
 def update(td: Container, source: Any, how: Update) -> None:
     """Plan `update` or `update_`: set the entries of a source, nested ones one by one, as `how` says."""
     if how.existing:
         _copy_entries(td, source, how)
         return
-    node, writes = td._as_node(source), how.writes
-    pairs = source.items() if node is None else ((k, node._get_entry(k)) for k in list(node._keys()))
-    for key, value in pairs:
+    writes = how.writes
+    for key, value in source_items(td, source):
         path = require_path(key)
         rest = how.of_entry(path)
         if rest is None:
@@ -314,9 +324,7 @@ def _copy_entries(td: Container, source: object, how: Update) -> None:
 
 def leaf_items(td: Container, source: Any, prefix: Path) -> Iterator[tuple[Path, Any]]:
     """The paths and leaves of a source; a lazy stack that meets a lazy stack of td counts as a leaf."""
-    node = td._as_node(source)
-    pairs = source.items() if node is None else ((k, node._get_entry(k)) for k in node._keys())
-    for key, value in pairs:
+    for key, value in source_items(td, source):
         path = prefix + require_path(key)
         if (isinstance(value, Mapping) or td._as_node(value) is not None) and not _both_lazy(td, path, value):
             yield from leaf_items(td, value, path)

@@ -247,8 +247,7 @@ def _split_source(stack: Any, source: Any) -> tuple[Any, Sequence[Any]]:
     Set on each part are nested entries that merge into entries of only some parts, and lazy stacks along
     another dimension, whose rows may be ragged.
     """
-    node = stack._as_node(source)
-    pairs = dict(source) if node is None else dict(node._items())
+    pairs = dict(assignment.source_items(stack, source))
     some = {key: value for key, value in pairs.items() if _set_per_part(stack, key, value)}
     if not some:
         return source, ()

@@ -260,7 +260,9 @@ class Rollout:
         if type(value) is np.ndarray and value.shape == written.shape and value.dtype == written.target.dtype:
             return value
         if value is None:
-            raise KeyError(f"the policy must write {written.key!r} at each step.")
+            raise KeyError(
+                f"the policy must write {written.key!r} at each step, got {sorted(map(str, out.keys()))}."
+            )
         array = np.asarray(stored(value))
         if array.shape != written.shape:
             raise ValueError(

@@ -346,9 +346,10 @@ class ReplayBuffer:
 
         Raises:
             RuntimeError: there is no batch size, or no element.
+            TypeError, ValueError: `batch_size` is no integer, or negative.
             NotImplementedError: while a graph is traced, which would have the batch as a constant.
         """
-        size = self._batch_size if batch_size is None else batch_size
+        size = self._batch_size if batch_size is None else integer("batch_size", batch_size, least=0)
         if size is None:
             raise RuntimeError("batch_size not specified, neither of the buffer nor of sample.")
         if batch_size is not None and self._batch_size not in (None, batch_size) and not self._warned:

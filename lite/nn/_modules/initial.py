@@ -40,8 +40,8 @@ def empty_array(shape: tuple[int, ...], device: Device | None = None, dtype: DTy
     make = MetaArray if check_device(device) == "meta" else np.empty
     try:
         return make(shape, resolved)
-    except TypeError as error:  # the shape of observations in place of their size, or 64.0
-        raise TypeError(f"the sizes of a layer must be integers, got the shape {shape}.") from error
+    except (TypeError, ValueError) as error:  # the shape of observations in place of their size, or 64.0
+        raise type(error)(f"sizes of a layer must be integers, at least 0; got the shape {shape}.") from error
 
 
 def fill(array: Any, value: float) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
+from lite.kernels._integer import integer
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.lazy import lazy_forms
 from lite.nn._modules.meta import Device
@@ -163,13 +164,14 @@ class _Call(Module):
 
 def _hidden(depth: int | None, num_cells: Sequence[int] | int | None) -> list[int]:
     """Sizes of the hidden layers."""
+    depth = None if depth is None else integer("depth", depth)
     if num_cells is None:
         return [32] * (depth or 0)
     if isinstance(num_cells, int | np.integer):
         if depth is None:
             raise RuntimeError("depth must be given when num_cells is one integer")
         return [int(num_cells)] * depth
-    if not isinstance(num_cells, Iterable):
+    if isinstance(num_cells, str) or not isinstance(num_cells, Iterable):
         raise TypeError(f"num_cells must be an integer, or one for each hidden layer, got {num_cells!r}")
     cells = list(num_cells)
     if depth is not None and depth != len(cells):

@@ -149,6 +149,7 @@ class HardUpdate(TargetNetUpdater):
 
     Raises:
         RuntimeError: the loss has no target parameters.
+        ValueError: the interval is no whole number, or negative.
 
     Source:
         Mnih et al. (2015); torchrl.objectives.HardUpdate, whose first update comes one step later, too.
@@ -174,6 +175,10 @@ class HardUpdate(TargetNetUpdater):
 
     def __init__(self, loss_module: LossModule, *, value_network_update_interval: float = 1000) -> None:
         super().__init__(loss_module)
+        if not value_network_update_interval >= 0 or value_network_update_interval % 1:  # it would never come
+            raise ValueError(
+                f"value_network_update_interval must be a whole number, got {value_network_update_interval}."
+            )
         self.value_network_update_interval = value_network_update_interval
         self.counter = 0
 

@@ -331,7 +331,7 @@ def test_policies_that_do_not_fit():
     for policy, kind, message in (
         (acting(np.zeros((4, 1), np.int64)), ValueError, r"must give 'action' of shape \(4,\), got \(4, 1\)"),
         (acting(np.zeros(4)), TypeError, "must give 'action' of dtype int64, got float64"),
-        (lambda td: td, KeyError, "policy must write 'action'"),
+        (lambda td: td, KeyError, r"policy must write 'action' at each step, got \['observation'"),
         (lambda td: None, TypeError, "policy must return a TensorDict, got NoneType"),
         (lambda td: np.zeros(4, np.int64), TypeError, "policy must return a TensorDict, got ndarray"),
         (writing(("next", "reward"), np.zeros((4, 1))), ValueError, r"must not write \('next', 'reward'\)"),

@@ -59,6 +59,9 @@ def test_errors() -> None:
         SoftUpdate(loss, eps=0.005)
     with pytest.raises(ValueError, match="loss_module must be a LossModule, got Linear"):
         SoftUpdate(nn.Linear(1, 1), eps=0.9)  # type: ignore[arg-type]
+    for never in (0.005, -1):
+        with pytest.raises(ValueError, match=f"update_interval must be a whole number, got {never}"):
+            HardUpdate(loss, value_network_update_interval=never)
     raises(RuntimeError, "the loss has no target parameters", HardUpdate, ClipPPOLoss(gaussian(), critic()))
     update = SoftUpdate(loss, eps=0.9)
     with pytest.warns(UserWarning, match="initialised before"):
