@@ -32,6 +32,36 @@ class PipedProcess:
         self.process.start()
         there.close()  # so that the end of the process ends the pipe
 
+    _turn = 0  # the number of the last command
+
+    def ask(self, message: bytes) -> None:
+        """Send a command, one byte, and what follows; where the process has ended, `answered` says so."""
+        self._turn += 1
+        try:
+            self.connection.send_bytes(message[:1] + self._turn.to_bytes(8, "big") + message[1:])
+        except TimeoutError:  # raised by a handler of signals
+            raise
+        except OSError:
+            pass
+
+    def answered(self) -> bytes:
+        """The answer to the last command, or one that came unasked: both begin with a byte and a number.
+
+        The number is that of the command, or 0. Answers that an interrupt left unread are passed over.
+
+        Raises:
+            EOFError: the process has ended.
+        """
+        while True:
+            try:
+                answer: bytes = self.connection.recv_bytes()
+            except TimeoutError:
+                raise
+            except OSError as error:
+                raise EOFError from error
+            if int.from_bytes(answer[1:9], "big") in (0, self._turn):
+                return answer[:1] + answer[9:]
+
     def how_it_ended(self, timeout: float) -> str:
         """A text for errors: the exit code of the process, after a wait of at most `timeout` seconds."""
         self.process.join(timeout)

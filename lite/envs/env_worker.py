@@ -15,7 +15,7 @@ from lite.envs.spec_checks import require_env
 
 # Commands, one byte each; a pickled argument follows.
 RESET, STEP, STEP_AND_RESET, SEED, CLOSE, READ = b"r", b"s", b"m", b"d", b"c", b"a"
-DONE, FAILED = b"k", b"e"
+DONE, FAILED, UNASKED = b"k", b"e", bytes(8)  # a command's number follows, and an answer's is the same
 MISSING, METHOD = NotImplemented, ...  # in place of an attribute: single objects in every process
 
 
@@ -97,15 +97,15 @@ def serve(connection: Any, made: bytes, index: int) -> None:
     try:
         make, kwargs = pickle.loads(made)
         env = require_env(make(**kwargs), "create_env_fn must make")
-        connection.send_bytes(DONE + pickle.dumps((env.specs, env.fake_tensordict())))
+        connection.send_bytes(DONE + UNASKED + pickle.dumps((env.specs, env.fake_tensordict())))
         shared, following = connection.recv()
         rows = Rows(shared[index], following[index])
-        connection.send_bytes(DONE)
+        connection.send_bytes(DONE + UNASKED)
         inputs = {*env.action_keys, *env.state_keys}
         td = TensorDict({}, env.batch_size)
         while True:
             message = connection.recv_bytes()
-            command, rest, reply = message[:1], message[1:], b""
+            command, turn, rest, reply = message[:1], message[1:9], message[9:], b""
             if command == CLOSE:
                 break
             if command == SEED:
@@ -129,12 +129,12 @@ def serve(connection: Any, made: bytes, index: int) -> None:
                     stepped = env.step(td)
                     td = env.step_mdp(stepped)
                 rows.write_next(stepped.get("next"))
-            connection.send_bytes(DONE + reply)
+            connection.send_bytes(DONE + turn + reply)
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         pass  # the parent ended, or ends
     except Exception as error:
         what = (f"{type(error).__name__}: {error}", traceback.format_exc())
-        connection.send_bytes(FAILED + pickle.dumps(what))
+        connection.send_bytes(FAILED + UNASKED + pickle.dumps(what))
     finally:
         if env is not None and not env.is_closed:
             env.close()

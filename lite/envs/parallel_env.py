@@ -160,9 +160,7 @@ class ParallelEnv(BatchedEnvBase):
             if self._failed or message[:1] not in (RESET, SEED):
                 raise RuntimeError("the environment is closed: start() opens it again.")
             self.start()
-        # Where the process has ended, the reply says so.
-        with contextlib.suppress(OSError):
-            self._workers[i].connection.send_bytes(message)
+        self._workers[i].ask(message)
 
     def _replies(self, asked: NDArray[np.bool_] | None = None) -> list[bytes]:
         """The replies of the processes, of all by default. If one fails, all are closed: EnvError."""
@@ -170,8 +168,8 @@ class ParallelEnv(BatchedEnvBase):
         for i in range(self.num_workers) if asked is None else np.flatnonzero(asked).tolist():
             worker = self._workers[i]
             try:
-                reply = worker.connection.recv_bytes()
-            except (EOFError, OSError):
+                reply = worker.answered()
+            except EOFError:
                 failed = failed or (i, worker.how_it_ended(self.shutdown_timeout), "")
                 continue
             if reply[:1] == FAILED:

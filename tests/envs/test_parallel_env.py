@@ -148,6 +148,22 @@ def test_a_failure_names_the_process():
     raises(RuntimeError, "closed already", lambda: env.close())
 
 
+def test_steps_after_an_interrupted_one_are_of_their_own_actions(monkeypatch):
+    with closing(ParallelEnv(2, CountingEnv)) as env:
+        td = env.reset()
+        td["action"] = np.ones((2, 1), np.float32)
+
+        def interrupted():
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr(env._workers[1], "answered", interrupted)
+            raises(KeyboardInterrupt, "", env.step, td)
+        for count in (2, 3):  # the interrupted step was taken
+            assert env.step(td)["next", "observation"].ravel().tolist() == [count, count]
+        assert env.reset()["observation"].ravel().tolist() == [0, 0]
+
+
 @pytest.mark.processes
 def test_one_that_cannot_be_made():
     with pytest.raises(EnvError, match="environment 1 failed at step 0: ValueError: there is no such game"):

@@ -10,6 +10,12 @@ def answer(connection, start):
         connection.send(start + number)
 
 
+def echo(connection):
+    connection.send_bytes(b"k" + bytes(8) + b"begun")
+    while message := connection.recv_bytes():
+        connection.send_bytes(message)
+
+
 def ignore(connection):
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     threading.Event().wait()

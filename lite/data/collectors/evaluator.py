@@ -355,7 +355,8 @@ class Evaluator:
     def _run(self, weights: Mapping[str, TensorDictBase], step: int) -> dict[str, Any]:
         with self._running:
             if self._made is not None:
-                self._process = self._process or EvaluatorProcess(self._made)
+                if self._process is None or not self._process.process.is_alive():  # an interrupt ends it, too
+                    self._process = EvaluatorProcess(self._made)
                 return self._process.run(weights, step)
             self._start()
             counted = any(path[-1] == "step_count" for path in _paths(self.env))

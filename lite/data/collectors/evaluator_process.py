@@ -31,9 +31,9 @@ class EvaluatorProcess(PipedProcess):
             RuntimeError: the evaluation raised, or the process ended.
         """
         try:
-            self.connection.send((weights, step))
-            done, found = self.connection.recv()
-        except (EOFError, OSError):
+            self.ask(b"e" + pickle.dumps((weights, step)))
+            done, found = pickle.loads(self.answered()[1:])
+        except EOFError:
             done, found = False, self.how_it_ended(1.0)
         if not done:
             raise RuntimeError(f"the evaluation failed: {found}")
@@ -59,14 +59,14 @@ def serve(connection: Any, made: bytes) -> None:
     evaluator: Any = None
     try:
         while True:
-            request = connection.recv()
+            message = connection.recv_bytes()
             try:
                 if evaluator is None:
                     evaluator = _made(*pickle.loads(made))
-                answer = True, evaluator._run(*request)
+                answer = True, evaluator._run(*pickle.loads(message[9:]))
             except Exception as error:
                 answer = False, f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
-            connection.send(answer)
+            connection.send_bytes(message[:9] + pickle.dumps(answer))
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         pass  # the parent ended, or ends
     finally:

@@ -10,7 +10,7 @@ from helpers.evaluated import Sleeping, policy, policy_of
 from helpers.waiting import children
 
 from lite.data import Evaluator
-from lite.data.collectors.evaluator_process import _needs_argument
+from lite.data.collectors.evaluator_process import EvaluatorProcess, _needs_argument
 from lite.envs import RandomPolicy
 
 OPTIONS = {"num_trajectories": 2, "frames_per_batch": 4}
@@ -52,6 +52,22 @@ def test_what_goes_wrong_in_a_process_is_told_here() -> None:
     evaluator.trigger_eval(policy(-2.0))
     with pytest.raises(RuntimeError, match="its process ended with exit code 3"):
         evaluator.wait(60)
+    assert evaluator.evaluate(policy(1.0))["eval/num_episodes"] == 2  # in another process
+    evaluator.shutdown()
+
+
+def test_a_result_after_an_interrupted_one_is_of_its_own_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluator = Evaluator(DrawnEnv, policy(), **OPTIONS, backend="process")
+    wanted = evaluator.evaluate(policy(2.0))["eval/reward"]
+
+    def interrupted(_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EvaluatorProcess, "answered", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            evaluator.evaluate(policy(1.0))
+    assert evaluator.evaluate(policy(2.0))["eval/reward"] == pytest.approx(wanted)
     evaluator.shutdown()
 
 
