@@ -414,7 +414,7 @@ class EnvBase(EnvSpecs, ABC):
         following = observed.clone().update(self.full_reward_spec.zero()).update(self.full_done_spec.zero())
         # Observations first, as nodes of the others may lack batch dimensions that theirs have.
         out = observed.update(self.full_done_spec.zero()).update(self.full_action_spec.zero())
-        out.update(self.state_spec.zero())
+        out.update(self.state_spec.zero().exclude(*observed.keys(True, True)))
         if "next" in out:
             out.get("next").update(following)
         else:

@@ -37,6 +37,11 @@ ENVIRONMENTS = {
     "counter to a limit": lambda b: b.e.StepCounter(2, step_count_key="steps"),
     "counter not done": lambda b: b.e.StepCounter(2, update_done=False),
     "sum": lambda b: b.e.Compose(b.e.StepCounter(4), b.e.RewardSum(), b.e.InitTracker()),
+    "counter as a float": lambda b: b.e.Compose(b.e.StepCounter(),
+        b.e.DTypeCastTransform(b.dtype("int64"), b.dtype("float32"), ["step_count"])),
+    "first steps in frames": lambda b: b.e.Compose(b.e.InitTracker(), b.e.CatFrames(2, -1, ["is_init"])),
+    "sum of sums": lambda b: b.e.Compose(b.e.RewardSum(reward_spec=True), b.e.RewardSum()),
+    "sum in place": lambda b: b.e.RewardSum(["reward"], ["reward"]),
     "sum as a reward": lambda b: b.e.RewardSum(reward_spec=True),
     "sum with reset keys": lambda b: b.e.RewardSum(["reward"], ["sum"], ["_reset"]),
     "numbers": lambda b: b.e.TrajCounter(),
@@ -63,6 +68,8 @@ ENVIRONMENTS = {
 }  # fmt: skip
 # What is another on purpose: the dtype of a spec is that of the values.
 OTHER_SPECS = {"clip"}
+# Refused by both: as a state, the entry has the spec that it has before the other transforms.
+REFUSED = {"rewards", "counter as a float"}
 
 
 def rolled(b, name, size, stop):
@@ -91,6 +98,7 @@ def test_in_an_environment(name, size, stop):
     if name not in OTHER_SPECS:
         for kind in ("observation", "reward", "done", "action", "state"):
             same_specs(*(getattr(env, f"full_{kind}_spec") for env in (mine, their)))
+        same(*(flat(env.fake_tensordict()) for env in (mine, their)))
 
 
 @each_case("before", [False, True])
@@ -119,7 +127,7 @@ def test_a_primer_of_the_environments_shape(before):
         same_specs(*(getattr(env, f"full_{kind}_spec") for env in (mine, their)))
 
 
-@each_case("name", [name for name in ENVIRONMENTS if name not in {*OTHER_SPECS, "rewards"}])
+@each_case("name", [name for name in ENVIRONMENTS if name not in OTHER_SPECS | REFUSED])
 def test_an_environment_does_what_its_specs_say(name):
     env = lite.envs.TransformedEnv(counting(LITE, (2,)), ENVIRONMENTS[name](LITE))
     lite.envs.check_env_specs(env)

@@ -95,11 +95,13 @@ class StepTransform(EnvironmentTransform, ABC):
             for path, key in sources:
                 following[path] = self._read(after, key)
             for path, key in paths:
-                before = td.get(key, None)
+                before = td.get(key, None) if self._is_state else None
                 if before is None:
                     before = self.initial(tuple(td.batch_size))[path]
                 entries[path] = before = asarray(before)
-                following[path] = empty(before.shape, before.dtype)
+                # What is read, too, as by a sum in place, is a copy, as the environment may own the array.
+                read = following.get(path)
+                following[path] = empty(before.shape, before.dtype) if read is None else np.array(read)
             if ends:
                 # Copies, as the environment may own the arrays.
                 done = after.get("done")
