@@ -214,7 +214,7 @@ class CatFrames(KeepingTransform, ImageTransform):
             tensordict.set(self.mask_key, np.moveaxis(padded, -2, time))
         # Entries at the root first: those of "next" are made from the joined ones at the root.
         for key in sorted(keys, key=lambda key: isinstance(key, tuple)):
-            frames = np.asarray(tensordict.get(key))
+            frames = np.asarray(self._read(tensordict, key))
             if frames.shape[: len(shape)] != shape:
                 raise ValueError(
                     f"{key!r} must begin with {shape}, as its done entry does, got {frames.shape}."
@@ -225,7 +225,7 @@ class CatFrames(KeepingTransform, ImageTransform):
             if root is not None:
                 if self.future:
                     raise NotImplementedError("CatFrames with future takes no entry of 'next' and its root.")
-                known = np.moveaxis(np.asarray(tensordict.get(root)), time, len(shape) - 1)
+                known = np.moveaxis(np.asarray(self._read(tensordict, root)), time, len(shape) - 1)
                 axis, size = known.ndim + self.dim, frames.shape[self.dim]
                 joined = np.concatenate([known[_part(axis, slice(size, None))], frames], axis)
             tensordict.set(keys[key], np.moveaxis(joined, len(shape) - 1, time))

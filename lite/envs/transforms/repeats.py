@@ -45,7 +45,7 @@ class FrameSkipTransform(EnvironmentTransform):
         if parent is None:
             return self.forward(tensordict)
         key, states = parent.reward_key, parent.done_states
-        reward = np.asarray(next_tensordict.get(key))
+        reward = np.asarray(self._read(next_tensordict, key))
         for _ in range(self.frame_skip - 1):
             states.complete(next_tensordict)
             ended = states.ended(next_tensordict)

@@ -74,7 +74,7 @@ class TargetReturn(EnvironmentTransform):
 
     def _step(self, tensordict: TensorDictBase, next_tensordict: TensorDictBase) -> TensorDictBase:
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
-            before, reward = tensordict.get(target), self._read(next_tensordict, source)
+            before, reward = self._read(tensordict, target), self._read(next_tensordict, source)
             if before.shape != reward.shape:
                 raise ValueError(
                     f"the reward must have the shape of the target, {before.shape}, got {reward.shape}."
@@ -146,7 +146,7 @@ class Reward2GoTransform(Transform):
         return tensordict
 
     def _inv_call(self, tensordict: TensorDictBase) -> TensorDictBase:
-        done = np.asarray(tensordict.get(("next", self.done_key)))
+        done = np.asarray(self._read(tensordict, ("next", self.done_key)))
         if not done.any(-2).all():
             raise RuntimeError("an environment has no end of an episode: give more frames of each.")
         found = False

@@ -69,7 +69,7 @@ class TimeMaxPool(KeepingTransform):
 
     def _call(self, next_tensordict: TensorDictBase) -> TensorDictBase:
         for source, target in zip(self.in_keys, self.out_keys, strict=True):
-            value = np.asarray(next_tensordict.get(source))
+            value = np.asarray(self._read(next_tensordict, source))
             kept = self._buffer(source, value)
             kept[1:] = kept[:-1]
             kept[0] = value

@@ -393,7 +393,7 @@ class VecNormV2(RunningNorm):
         batch = () if self.reduce_batch_dims else tuple(td.batch_size)
         parts = {name: TensorDict({}, batch if name != "count" else ()) for name in _PARTS}
         for key in self.in_keys:
-            value = np.asarray(td.get(key))
+            value = np.asarray(self._read(td, key))
             shape = value.shape[td.ndim :] if self.reduce_batch_dims else value.shape
             dtype = _floating(value.dtype)
             parts["loc"].set(key, np.zeros(shape, dtype))

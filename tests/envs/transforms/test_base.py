@@ -4,10 +4,25 @@ import pickle
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.transformed import Steps
 
 from lite import TensorDict, envs
 from lite.data import Bounded, Composite, Unbounded
-from lite.envs import Compose, EnvBase, ObservationTransform, RewardScaling, Transform, TransformedEnv
+from lite.envs import (
+    CatFrames,
+    Compose,
+    EnvBase,
+    ExcludeTransform,
+    FrameSkipTransform,
+    ObservationTransform,
+    Reward2GoTransform,
+    RewardScaling,
+    TargetReturn,
+    TimeMaxPool,
+    Transform,
+    TransformedEnv,
+    VecNormV2,
+)
 from lite.envs.transforms.base import _apply_to_composite, _apply_to_composite_inv
 
 
@@ -108,6 +123,24 @@ def test_what_is_missing():
     raises(KeyError, "Sine reads 'a', which is missing", transform, TensorDict(c=1.0))
     transform.set_missing_tolerance(True)
     assert list(transform(TensorDict(c=1.0)).keys()) == ["c"]
+
+
+def test_what_is_missing_of_steps():
+    """Taken away by another transform, or never there."""
+    for made, missing in (
+        ((TargetReturn(1.0), ExcludeTransform("target_return")), "'target_return'"),
+        ((VecNormV2(["y"]),), "'y'"),
+        ((lambda td: td.exclude("reward"), FrameSkipTransform(2)), "'reward'"),
+        ((lambda td: td.exclude("x") if "reward" in td else td, TimeMaxPool(["x"], T=2)), "'x'"),
+    ):
+        env = TransformedEnv(Steps(9), Compose(*made))
+        raises(KeyError, f"reads {missing}, which is missing", env.rollout, 3)
+    rows = TensorDict({"x": np.ones((3, 1))}, [3], names=["time"])
+    raises(KeyError, r"reads \('next', 'done'\), which is missing", Reward2GoTransform().inv, rows)
+    rows["next", "done"] = np.zeros((3, 1), np.bool_)
+    raises(KeyError, "reads 'y', which is missing", CatFrames(2, -1, ["y"]), rows)
+    rows["next", "x"] = rows["x"]
+    raises(KeyError, "reads 'y', which is missing", CatFrames(2, -1, ["y", ("next", "y")]), rows)
 
 
 def test_arrays_in_place_of_a_tensordict():
