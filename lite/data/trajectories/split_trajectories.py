@@ -40,8 +40,8 @@ def split_trajectories(
 
     Returns:
         A TensorDict of batch size (trajectories, steps of the longest) in new memory, in the order of the
-        rows. Padding is 0, False, or None for objects; the boolean mask is False there. With `as_nested`, a
-        lazy stack of views, or of copies where rows are not contiguous.
+        rows; time keeps its name. Padding is 0, False, or None for objects; the boolean mask is False there.
+        With `as_nested`, a lazy stack of views, or of copies where rows are not contiguous.
 
     Raises:
         KeyError: ids and done are both missing.
@@ -81,14 +81,18 @@ def split_trajectories(
     first = np.flatnonzero(starts)
     lengths = np.diff(first, append=starts.size)
     steps = source.reshape(-1)
+    names = [None, source.names[-1]]
     if as_nested:
         if not len(first):
             raise RuntimeError(f"as_nested needs at least one step, got a batch of size {size}.")
-        return lazy_stack(list(steps.split(lengths.tolist(), 0)), 0)
+        stack = lazy_stack(list(steps.split(lengths.tolist(), 0)), 0)
+        stack.names = names
+        return stack
     offset = np.arange(lengths.max(initial=0))
     mask = offset < lengths[:, None]
     # All padding is one more element, after the last.
     out: TensorDictBase = steps.pad([0, 1])[np.where(mask, first[:, None] + offset, starts.size)]
+    out.names = names
     return out.set((*ids_path[:-1], "mask"), mask)
 
 

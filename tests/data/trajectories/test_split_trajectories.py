@@ -54,6 +54,15 @@ def test_trajectories_end_where_done_says():
         assert not td.is_locked
 
 
+def test_time_keeps_its_name():
+    for nested in (False, True):
+        for names in (["env", "time"], None):
+            td = rollout()
+            td.names = names
+            out = split_trajectories(td, as_nested=nested)
+            assert out.names == out["next"].names == [None, names and "time"]
+
+
 def test_ids_may_come_back():
     out = split_trajectories(rollout((6,), traj_ids=np.array([4, 4, 2, 4, 4, 4])))
     np.testing.assert_array_equal(out["mask"].sum(1), [2, 1, 3])
