@@ -8,6 +8,7 @@ from typing import Any
 
 from lite import TensorDict
 from lite.data.replay.columns import is_container
+from lite.nn._modules.initial import is_uninitialized
 
 
 class Transforms:
@@ -111,12 +112,15 @@ class Transforms:
                 transform.withheld = None if frames is None else frames.clone()
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of the transforms' state dicts, by number, and of the data that they withhold."""
-        states = {
-            str(i): copy.deepcopy(transform.state_dict())
-            for i, transform in enumerate(self._list)
-            if hasattr(transform, "state_dict")
-        }
+        """Copies of the transforms' state dicts, by number, and of the data that they withhold.
+
+        Buffers without a shape are left out, such as the frames that a `CatFrames` keeps in environments.
+        """
+        states = {}
+        for i, transform in enumerate(self._list):
+            if hasattr(transform, "state_dict"):
+                state = transform.state_dict()
+                states[str(i)] = copy.deepcopy({k: v for k, v in state.items() if not is_uninitialized(v)})
         withheld = self.withheld
         return {"states": states, "withheld": None if withheld is None else withheld.clone()}
 
@@ -128,7 +132,8 @@ class Transforms:
                 f"the state is of {max(places) + 1} transforms or more, there are {len(self._list)}."
             )
         for i, value in places.items():
-            self._list[i].load_state_dict(value)
+            unset = {k: v for k, v in self._list[i].state_dict().items() if is_uninitialized(v)}
+            self._list[i].load_state_dict({**unset, **value})
         self.withheld = state["withheld"]
 
     def __repr__(self) -> str:

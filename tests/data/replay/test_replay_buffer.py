@@ -32,6 +32,7 @@ from lite.data import (
     TensorDictReplayBuffer,
     TensorStorage,
 )
+from lite.envs import CatFrames, Compose, RewardScaling
 
 
 def filled(count: int = 30, size: int = 20, **options) -> ReplayBuffer:
@@ -335,6 +336,19 @@ def test_states_of_transforms_are_saved(tmp_path) -> None:
     buffer.dumps(tmp_path / "b")
     other.loads(tmp_path / "b")
     assert [int(each.seen) for each in other.transform] == [0, 5]
+
+
+def test_frames_that_no_environment_kept_are_no_state(tmp_path) -> None:
+    def made(scale: float) -> ReplayBuffer:
+        buffer = filled()
+        buffer.append_transform(Compose(CatFrames(2, -1, ["obs"], ["f"]), RewardScaling(0.0, scale)))
+        return buffer
+
+    buffer, *others = made(3.0), made(1.0), made(1.0)
+    buffer.dumps(tmp_path / "b")
+    others[0].loads(tmp_path / "b")
+    others[1].load_state_dict(buffer.state_dict())
+    assert [float(other.transform[0][1].scale) for other in others] == [3.0, 3.0]
 
 
 def test_a_folder_of_mapped_files_is_not_copied(tmp_path) -> None:
