@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import LazyStackedTensorDict, TensorDict, TensorDictBase, maybe_dense_stack, stack
+from lite import TensorDict, TensorDictBase, maybe_dense_stack, stack
 from lite._arrays.public import belong_to
 from lite._lazy_hooks import implementation
 from lite.envs.done_states import DoneStates, update_where_reset
@@ -161,8 +161,7 @@ class EnvBase(EnvSpecs, ABC):
 
         Args:
             tensordict: has the actions, and states if the environment has any. Entries of "next" that the
-                step does not return are kept. A "_step" entry, bool, selects the environments that step; it
-                is removed.
+                step does not return are kept. A "_step" entry, bool, selects the environments that step.
 
         Returns:
             `tensordict`.
@@ -217,15 +216,12 @@ class EnvBase(EnvSpecs, ABC):
         out = self.full_done_spec.zero(size)
         out.update(self.full_observation_spec.zero(size))
         out.update(self.full_reward_spec.zero(size))
-        rows = [(out, tensordict)]
-        if isinstance(out, LazyStackedTensorDict):
-            rows = list(zip(out.tensordicts, tensordict.unbind(out.stack_dim), strict=True))
-        for part, given in rows:
-            for key in part.keys(True, True):
-                value = given.get(key, None)
-                if value is not None and (value.shape == part.get(key).shape or self._has_dynamic_specs):
-                    part.set(key, value.copy())
-        return out
+
+        def kept(zero: Any, value: Any) -> Any:
+            known = value is not None and (value.shape == zero.shape or self._has_dynamic_specs)
+            return value.copy() if known else zero
+
+        return out.apply(kept, tensordict, default=None)
 
     def step_and_maybe_reset(self, tensordict: Any) -> tuple[TensorDict, TensorDict]:
         """Take a step, and reset environments that ended.

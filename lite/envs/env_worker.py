@@ -8,7 +8,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
-from lite import NestedKey, TensorDict
+import numpy as np
+
+from lite import LazyStackedTensorDict, is_leaf_nontensor
 from lite._processes.orphans import end_with_parent
 from lite._processes.workers import pickled
 from lite.envs.spec_checks import require_env
@@ -53,35 +55,35 @@ def packed(make: Callable[..., Any], kwargs: dict[str, Any]) -> bytes:
             ) from cause
 
 
-class Rows:
-    """Copies between the entries of one environment and its rows of the shared arrays.
+def rows_of(td: Any) -> Any:
+    """What `copy_to` writes: the arrays and lazy stacks of a TensorDict by key, or the lazy stack that it is.
 
-    Args:
-        root: the row of the shared arrays at the root, the inputs of a step.
-        following: the row of those under "next", its results.
+    By key a lazy stack gives copies, so its parts are written.
     """
 
-    def __init__(self, root: TensorDict, following: TensorDict) -> None:
-        self.root = list(root.items(True, True))
-        self.following = list(following.items(True, True))
+    def whole(kind: type) -> bool:
+        return kind is LazyStackedTensorDict or is_leaf_nontensor(kind)
 
-    def read(self, keys: set[NestedKey], into: Any) -> None:
-        """Copy the entries of `keys` from the root to `into`."""
-        for key, row in self.root:
-            if key in keys:
-                into.set(key, row.copy())
+    return td if whole(type(td)) else list(td.items(True, True, is_leaf=whole))
 
-    def write_root(self, td: Any) -> None:
-        """Copy the entries of a TensorDict to the root, if the root has them."""
-        for key, row in self.root:
-            value = td.get(key, None)
-            if value is not None:
-                row[...] = value
 
-    def write_next(self, td: Any) -> None:
-        """Copy the entries of a TensorDict to "next"."""
-        for key, row in self.following:
-            row[...] = td.get(key)
+def copy_to(rows: Any, value: Any, **default: Any) -> None:
+    """Copy an entry, or those of a TensorDict, to rows of shared arrays.
+
+    Args:
+        rows: what `rows_of` gave, or an array.
+        value: has what they have, or more; None leaves them as they are.
+        default: `default=None` takes fewer, too; without it a missing entry is a KeyError.
+    """
+    if type(rows) is list:
+        for key, row in rows:
+            copy_to(row, value.get(key, None) if default else value[key], **default)
+    elif value is None:
+        pass
+    elif isinstance(rows, np.ndarray):
+        rows[...] = value
+    else:
+        rows.apply(copy_to, value, **default)
 
 
 def serve(connection: Any, made: bytes, index: int) -> None:
@@ -99,10 +101,10 @@ def serve(connection: Any, made: bytes, index: int) -> None:
         env = require_env(make(**kwargs), "create_env_fn must make")
         connection.send_bytes(DONE + UNASKED + pickle.dumps((env.specs, env.fake_tensordict())))
         shared, following = connection.recv()
-        rows = Rows(shared[index], following[index])
+        root, following = rows_of(shared[index]), rows_of(following[index])
         connection.send_bytes(DONE + UNASKED)
-        inputs = {*env.action_keys, *env.state_keys}
-        td = TensorDict({}, env.batch_size)
+        inputs = shared[index].select(*env.action_keys, *env.state_keys, strict=False)
+        td = inputs.clone()
         while True:
             message = connection.recv_bytes()
             command, turn, rest, reply = message[:1], message[1:9], message[9:], b""
@@ -117,18 +119,18 @@ def serve(connection: Any, made: bytes, index: int) -> None:
             elif command == RESET:
                 masks, kwargs = pickle.loads(rest)
                 td = env.reset(None if masks is None or masks.all() else td.update(masks), **kwargs)
-                rows.write_root(td)
+                copy_to(root, td, default=None)
             else:
-                rows.read(inputs, td)
+                td.update(inputs.clone())
                 if rest:
-                    td.set("next", pickle.loads(rest))
+                    td.update(pickle.loads(rest))
                 if command == STEP_AND_RESET:
                     stepped, td = env.step_and_maybe_reset(td)
-                    rows.write_root(td)
+                    copy_to(root, td, default=None)
                 else:
                     stepped = env.step(td)
-                    td = env.step_mdp(stepped)
-                rows.write_next(stepped.get("next"))
+                    td = env.step_mdp(stepped.exclude("_step"))
+                copy_to(following, stepped.get("next"))
             connection.send_bytes(DONE + turn + reply)
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):
         pass  # the parent ended, or ends

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from lite import LazyStackedTensorDict, is_leaf_nontensor, lazy_stack
+from lite import LazyStackedTensorDict, lazy_stack
 from lite._arrays.public import belong_to
 from lite._processes.piped import PipedProcess
 from lite.envs.batched_env import BatchedEnvBase, SerialEnv
@@ -72,10 +72,9 @@ class ParallelEnv(BatchedEnvBase):
 
     def _share(self, fakes: list[Any]) -> None:
         """Make the arrays that the processes share, and send them."""
-        entries = [pair for fake in fakes for pair in fake.items(True, True, is_leaf=is_leaf_nontensor)]
-        for key, value in entries:
-            if not isinstance(value, np.ndarray):
-                raise TypeError(f"ParallelEnv shares arrays only, got {type(value).__name__} at {key!r}.")
+        for key, spec in self.specs.items(True, True):
+            if spec.dtype is None:
+                raise TypeError(f"ParallelEnv shares arrays only, got {type(spec).__name__} at {key!r}.")
         whole = self._join(fakes, 0)
         self._following = whole.pop("next").share_memory_()
         self._root = whole.share_memory_()
@@ -130,7 +129,7 @@ class ParallelEnv(BatchedEnvBase):
 
     def _copied(self, shared: Any) -> Any:
         made = shared.clone()
-        return self._join(made.tensordicts, 0) if isinstance(made, LazyStackedTensorDict) else made
+        return self._join(made.unbind(0), 0) if isinstance(made, LazyStackedTensorDict) else made
 
     def _command(self, command: bytes, tensordict: Any, asked: NDArray[np.bool_]) -> None:
         """Make environments step with the actions, states and "next" of a TensorDict.
@@ -138,9 +137,11 @@ class ParallelEnv(BatchedEnvBase):
         Their observations they know: here transforms may have given them other values, shapes and dtypes.
         """
         self._root.update_(tensordict.select(*self._inputs, strict=False))
-        preset = tensordict.get("next", None)  # such as the states of a recurrent policy
+        # "next" may have the states of a recurrent policy; "_step" names rows of a batch in a process.
+        keys = [key for key in ("next", "_step")[: self.ndim] if key in tensordict]
+        given = tensordict.select(*keys)
         for i in np.flatnonzero(asked).tolist():
-            self._send(i, command if preset is None else command + pickle.dumps(preset[i]))
+            self._send(i, command + pickle.dumps(given[i]) if keys else command)
         self._replies(asked)
         self._steps += 1
 

@@ -5,10 +5,11 @@ import threading
 
 import numpy as np
 import pytest
+from helpers.cases import raises
 from helpers.counting_env import CountingEnv
 
-from lite import TensorDict
-from lite.envs.env_worker import Rows, packed
+from lite import TensorDict, lazy_stack
+from lite.envs.env_worker import copy_to, packed, rows_of
 
 
 def test_functions_are_sent_with_their_arguments():
@@ -29,15 +30,24 @@ def test_what_cannot_be_sent_is_said_with_the_way_out():
 
 
 def test_rows():
-    root = TensorDict({"x": np.zeros((2, 3)), "a": np.ones((2, 1))}, [2])
-    following = TensorDict({"x": np.zeros((2, 3))}, [2])
-    rows = Rows(root[1], following[1])
-    rows.write_root(TensorDict(x=np.full(3, 5.0), other=1))
-    rows.write_next(TensorDict(x=np.full(3, 6.0)))
-    np.testing.assert_array_equal(root["x"][:, 0], [0.0, 5.0])
-    np.testing.assert_array_equal(following["x"][:, 0], [0.0, 6.0])
-    td = TensorDict()
-    rows.read({"a"}, td)
-    assert list(td.keys()) == ["a"]
-    root["a"][1] = 0
-    np.testing.assert_array_equal(td["a"], [1.0])
+    shared = TensorDict({"x": np.zeros((2, 3)), "a": np.ones((2, 1))}, [2])
+    rows = rows_of(shared[1])
+    raises(KeyError, '"a"', copy_to, rows, TensorDict(x=np.full(3, 5.0), other=1))
+    copy_to(rows, TensorDict(x=np.full(3, 6.0)), default=None)
+    np.testing.assert_array_equal(shared["x"][:, 0], [0.0, 6.0])
+    np.testing.assert_array_equal(shared["a"][:, 0], [1.0, 1.0])
+
+
+def test_rows_of_lazy_stacks():
+    stack = lazy_stack([TensorDict(x=np.zeros(n), a=np.ones(1)) for n in (1, 3)])
+    given = lazy_stack([TensorDict(x=np.full(n, n)) for n in (1, 3)])
+    for shared, source in ((stack, given), (TensorDict(n=stack), TensorDict(n=given))):
+        rows = rows_of(shared)
+        raises(KeyError, "a", copy_to, rows, source)
+        for part in stack.tensordicts:
+            part["x"][:] = 0
+        copy_to(rows, source, default=None)
+        assert [(part["x"].tolist(), part["a"].tolist()) for part in stack.tensordicts] == [
+            ([1.0], [1.0]),
+            ([3.0] * 3, [1.0]),
+        ]

@@ -14,8 +14,9 @@ import pytest
 from helpers.cases import raises
 from helpers.compared import assert_same
 from helpers.counting_env import CountingEnv, TalkingEnv, counted, failing, unmakeable, with_memory
-from helpers.teams_env import Pair, Teams, counted_teams
+from helpers.teams_env import Mates, Pair, Teams, counted_teams
 
+from lite import is_tensor_collection
 from lite.envs import (
     Compose,
     EnvError,
@@ -135,6 +136,39 @@ def test_nodes_keep_their_batch_dimensions(make):
     assert_same(td, wanted)
 
 
+def test_agents_that_observe_other_numbers_of_things():
+    def by_row(td):
+        if td.ndim:
+            return [by_row(row) for row in td.unbind(0)]
+        return {key: by_row(value) if is_tensor_collection(value) else value for key, value in td.items()}
+
+    other, two = partial(Mates, (2, 2)), np.array([[True], [False]])
+    for makers, masks in (
+        ([Mates, Mates], [two]),
+        ([Mates, other], [two]),
+        (
+            [partial(SerialEnv, 2, [Mates, other])] * 2,
+            [two[..., None].repeat(2, 1), np.array([two, ~two | two])],
+        ),
+    ):
+        serial = SerialEnv(2, makers)
+        with closing(ParallelEnv(2, makers)) as env:
+            check_env_specs(env)
+            for words in ({}, {"break_when_any_done": False}, {"break_when_all_done": True}):
+                assert env.set_seed(4) == serial.set_seed(4)
+                td, wanted = (by_row(one.rollout(7, **words)) for one in (env, serial))
+                assert_same(td, wanted)
+            for one in (env, serial):
+                one.set_seed(4)
+            for key, call in (("_reset", "reset"), ("_step", "step")):
+                for mask in masks:
+                    made = []
+                    for one in (env, serial):
+                        td = one.rand_action(one.step_mdp(one.rand_step(one.reset())))
+                        made.append(by_row(getattr(one, call)(td.set(key, mask)).exclude("_step")))
+                    assert_same(*made)
+
+
 def test_a_failure_names_the_process():
     env = ParallelEnv(2, [CountingEnv, failing])
     with pytest.raises(
@@ -180,7 +214,7 @@ def test_a_process_that_is_killed():
 
 @pytest.mark.processes
 def test_objects_are_refused():
-    raises(TypeError, "'words'", lambda: ParallelEnv(1, TalkingEnv))
+    raises(TypeError, r"shares arrays only, got NonTensor at .*'words'", lambda: ParallelEnv(1, TalkingEnv))
 
 
 @pytest.mark.processes

@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from lite import NonTensorData, TensorDict
-from lite.data import Bounded, Composite, Unbounded
+from lite import TensorDict
+from lite.data import Bounded, Composite, NonTensor, Unbounded
 from lite.envs import Compose, EnvBase, RewardSum, StepCounter, TensorDictPrimer, TransformedEnv, VecNorm
 
 
@@ -101,10 +101,11 @@ class Named(CountingEnv):
 
 
 class TalkingEnv(CountingEnv):
-    """Its specs have a text, too."""
+    """It observes a text, too."""
 
-    def fake_tensordict(self) -> TensorDict:
-        return super().fake_tensordict().set("words", NonTensorData("hi"))
+    def __init__(self) -> None:
+        super().__init__()
+        self.observation_spec["words"] = NonTensor((), example_data="hi")
 
 
 def with_memory(limit: int) -> TransformedEnv:

@@ -76,11 +76,12 @@ class Pair(EnvBase):
 
 
 class Mates(EnvBase):
-    """Two agents of which each observes another number of things, for three steps."""
+    """Two agents of which each observes its own number of things, for three steps."""
 
-    def __init__(self) -> None:
+    def __init__(self, counts: tuple[int, int] = (1, 3)) -> None:
         super().__init__()
-        each = [Composite(x=Unbounded(n), y=Unbounded(2)) for n in (1, 3)]
+        self.counts = counts
+        each = [Composite(x=Unbounded(n), y=Unbounded(2)) for n in counts]
         self.observation_spec = Composite(agents=np.stack(each))
         self.action_spec = Composite(agents=Composite(action=Categorical(3, (2,)), shape=(2,)))
         self.reward_spec = Composite(agents=Composite(reward=Unbounded((2, 1)), shape=(2,)))
@@ -100,7 +101,7 @@ class Mates(EnvBase):
         def numbers(n):
             return np.full(n, self.steps, np.float32)
 
-        return lazy_stack([TensorDict(x=numbers(n), y=numbers(2)) for n in (1, 3)])
+        return lazy_stack([TensorDict(x=numbers(n), y=numbers(2)) for n in self.counts])
 
     def _set_seed(self, seed):
         pass
