@@ -5,13 +5,13 @@ They are on the class, so that Python finds operators there, and methods of subc
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
+from types import FunctionType
 from typing import Any
 
 from lite._tensordict import TensorDict
-from lite._tree.methods import resolved
+from lite._tree.methods import LazyMethod, resolved, set_lazily
 from lite._tree.protocol import Container
 
 _OWN = frozenset({"__class_getitem__", "__init_subclass__", "__getstate__", "__setstate__"})
@@ -24,19 +24,17 @@ def delegate(cls: type) -> None:
             special = name.startswith("__") and name not in _OWN
             if name in cls.__dict__ or not (special or not name.startswith("_")):
                 continue
-            made = _delegated(name, resolved(value), special)
-            if made is not None:
-                setattr(cls, name, made)
+            if isinstance(value, LazyMethod | FunctionType):  # 500 forms, of which programs use few
+                set_lazily(cls, name, partial(_delegated, name, value))
+            elif not special and isinstance(value, property | classmethod):
+                setattr(cls, name, _delegated(name, value))
 
 
-def _delegated(name: str, value: object, special: bool) -> Any:
-    if inspect.isfunction(value):
-        return _method(name, value)
-    if special:
-        return None
-    if isinstance(value, property):
-        return _property(name, value)
-    return _class_method(name, value) if isinstance(value, classmethod) else None
+def _delegated(name: str, value: object) -> Any:
+    member: Any = resolved(value)
+    if isinstance(member, property):
+        return _property(name, member)
+    return (_class_method if isinstance(member, classmethod) else _method)(name, member)
 
 
 def _method(name: str, original: Callable[..., Any]) -> Callable[..., Any]:

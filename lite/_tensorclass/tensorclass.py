@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, overload
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array, Shape, is_array
 from lite._containers.assignment import require_fields
-from lite._convert.state_dict import load_into, state_of
-from lite._files import functions, methods
 from lite._ops.cast import DtypeCasts
-from lite._show.html import html_of
-from lite._show.text import entry_text, ordered, state_lines
 from lite._tensorclass.annotations import local_types
 from lite._tensorclass.delegation import delegate
 from lite._tensorclass.fields import Field, Options, signature_of
@@ -27,13 +23,22 @@ from lite._tree.collection import TensorCollection
 from lite._tree.entry_errors import prefix_error_path
 from lite._tree.indexing import Index
 from lite._tree.keys import NestedKey, require_path, to_path
+from lite._tree.methods import LazyModule, make_lazy
 from lite._tree.nontensor import NonTensorBase, unwrap
 from lite._tree.protocol import MISSING, Container
 
 if TYPE_CHECKING:  # `delegate` adds its methods
+    from lite._convert import state_dict as state_dicts
+    from lite._files import functions, methods
+    from lite._show import html, text
     from lite._tensordict import TensorDictBase as _Methods
 else:
     _Methods = TensorCollection
+    state_dicts = LazyModule("lite._convert.state_dict")
+    functions = LazyModule("lite._files.functions")
+    methods = LazyModule("lite._files.methods")
+    html = LazyModule("lite._show.html")
+    text = LazyModule("lite._show.text")
 
 _OPTIONS = frozenset(inspect.signature(TensorDict.update).parameters)
 _CASTS = frozenset({"to", "type"})  # beside those by the name of a dtype
@@ -514,7 +519,7 @@ class TensorClass(_Methods):
         self, destination: object = None, prefix: str = "", keep_vars: bool = False, flatten: bool = True
     ) -> Any:
         """The arrays as an ordered mapping, other fields in its `_metadata`; see `TensorDict.state_dict`."""
-        return state_of(self, self._tensordict, destination, prefix, keep_vars, flatten)
+        return state_dicts.state_of(self, self._tensordict, destination, prefix, keep_vars, flatten)
 
     def load_state_dict(
         self,
@@ -528,7 +533,7 @@ class TensorClass(_Methods):
         Raises:
             KeyError: `strict`, and a name of the state dict is not a field, or is None here but not there.
         """
-        load_into(self, self._tensordict, state_dict, strict, assign, from_flatten)
+        state_dicts.load_into(self, self._tensordict, state_dict, strict, assign, from_flatten)
         return self
 
     def __reduce__(self) -> Any:
@@ -537,15 +542,15 @@ class TensorClass(_Methods):
     def __repr__(self) -> str:
         node = self._tensordict
         keys = list(node._keys())
-        lines = ordered({key: entry_text(node, key) for key in keys}, "=")
+        lines = text.ordered({key: text.entry_text(node, key) for key in keys}, "=")
         none = self._fields.keys() - keys - self._was_deleted()
         lines += [f"{name}=None" for name in sorted(none)]
-        lines += state_lines(node)
+        lines += text.state_lines(node)
         body = indent(",\n".join(lines), "    ")
         return f"{type(self).__name__}(\n{body})"
 
     def _repr_html_(self) -> str:
-        return html_of(self, self._tensordict)
+        return html.html_of(self, self._tensordict)
 
     __hash__ = None
 
@@ -581,6 +586,7 @@ def _hashable(entry: object) -> Any:
     return unwrap(entry) if isinstance(entry, NonTensorBase) else id(entry)
 
 
+make_lazy(TensorClass)
 delegate(TensorClass)
 # Hints of subclasses are looked up with those of this class, in the module that it says: lite, not this file.
 TensorClass.__annotations__ = inspect.get_annotations(TensorClass, eval_str=True)

@@ -28,7 +28,7 @@ class LazyModule:
         if self._name in sys.modules:
             found = self.__dict__[name] = getattr(sys.modules[self._name], name)
             return found
-        return LazyMethod(lambda: getattr(import_module(self._name), name), self._name)
+        return LazyMethod(lambda: getattr(import_module(self._name), name))
 
 
 class LazyMethod:
@@ -36,29 +36,27 @@ class LazyMethod:
 
     Args:
         make: returns the real attribute: a function, classmethod, staticmethod or property.
-        module: the module that implements it.
     """
 
-    def __init__(self, make: Callable[[], Any], module: str) -> None:
+    def __init__(self, make: Callable[[], Any]) -> None:
         self.make = make
-        self.module = module
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._place = owner, name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        cls, name = self._place
-        setattr(cls, name, self.make())
-        return getattr(owner if instance is None else instance, name)
+        made = self.make()
+        setattr(*self._place, made)
+        return made.__get__(instance, owner)  # not by name, which is an override's where that calls super()
 
     def __call__(self, *args: Any) -> Any:
         """The result, where the body of a method calls a function of a `LazyModule`."""
         return self.make()(*args)
 
 
-def set_lazily(cls: type, name: str, make: Callable[[], Any], module: str) -> None:
+def set_lazily(cls: type, name: str, make: Callable[[], Any]) -> None:
     """Set an attribute of a class to a `LazyMethod`."""
-    method = LazyMethod(make, module)
+    method = LazyMethod(make)
     method.__set_name__(cls, name)
     setattr(cls, name, method)
 
@@ -72,7 +70,7 @@ def make_lazy(cls: type) -> None:
     """Make the class and static methods over `LazyMethod`s in a class lazy as well."""
     for name, member in list(vars(cls).items()):
         if isinstance(member, classmethod | staticmethod) and isinstance(member.__func__, LazyMethod):
-            set_lazily(cls, name, _wrapped(type(member), member.__func__), member.__func__.module)
+            set_lazily(cls, name, _wrapped(type(member), member.__func__))
 
 
 def _wrapped(kind: Callable[..., Any], function: LazyMethod) -> Callable[[], Any]:

@@ -161,11 +161,10 @@ def _member_for(name: str, member: object) -> Any:
 def _add(name: str, member: Any) -> None:
     """Add the attribute for one of TensorDict, if there is one: at once if that costs little, else lazily."""
     function = getattr(member, "__func__", member)
-    if isinstance(function, LazyMethod):
+    # 300 forms of functions: 0.2 instead of 0.8 ms of `import lite`
+    if inspect.isfunction(member) or isinstance(function, LazyMethod):
         if member is function or name in _CLASS_METHODS:
-            set_lazily(NonTensorBase, name, lambda: _member_for(name, member), function.module)
-    elif inspect.isfunction(member):  # 300 forms: 0.2 instead of 0.8 ms of `import lite`
-        set_lazily(NonTensorBase, name, lambda: _member_for(name, member), member.__module__)
+            set_lazily(NonTensorBase, name, lambda: _member_for(name, member))
     elif (form := _member_for(name, member)) is not None:
         setattr(NonTensorBase, name, form)
 

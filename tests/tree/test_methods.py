@@ -18,6 +18,7 @@ CODE = """
 import sys, lite
 from lite import NonTensorData, TensorDict
 text = "lite._show.text"
+lite.TensorClass  # whose methods are those of TensorDict
 assert text not in sys.modules
 td = TensorDict({"a": 1})
 print(repr(td)[:10], text in sys.modules, "lite._convert.from_python" in sys.modules)
@@ -78,6 +79,19 @@ def test_an_access_that_found_the_lazy_one_before_it_was_replaced(monkeypatch: p
     base = made(monkeypatch)
     lazy = vars(base)["first"]
     assert lazy.__get__(None, base) is lazy.__get__(None, base) is base.first
+
+
+def test_an_override_that_calls_super_runs_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    class Child(made(monkeypatch)):  # type: ignore[misc]
+        @property
+        def first(self) -> Any:
+            calls.append("first")
+            return super().first
+
+    assert Child().first.__name__ == "hls_to_rgb"
+    assert calls == ["first"]
 
 
 def test_names_and_texts_of_lazy_methods() -> None:
