@@ -91,19 +91,6 @@ def formula(*functions: Any) -> Callable[[F], F]:
 # Functions whose derivative is zero where it exists: `grad` calls them with values.
 ZERO_GRADIENT: set[Any] = set()
 
-# Functions whose rule of gradients also holds for complex numbers, or that return them for real ones.
-_COMPLEX = """
-    absolute add conjugate divide multiply negative positive subtract exp log power reciprocal sqrt square
-    cos cosh sin sinh tan tanh equal isfinite isinf isnan not_equal allclose angle copy imag real
-    empty_like full_like ones_like zeros_like broadcast_to expand_dims flip moveaxis pad permute_dims ravel
-    reshape roll squeeze swapaxes transpose concatenate hstack stack vstack array_split split take where
-    cumsum diff mean sum dot einsum matmul outer tensordot
-"""
-_FOURIER = "fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift ifftshift"
-COMPLEX = frozenset(
-    [*(getattr(np, name) for name in _COMPLEX.split()), *(getattr(np.fft, name) for name in _FOURIER.split())]
-)
-
 
 @cache
 def parameters(function: Function) -> tuple[str, ...]:

@@ -10,9 +10,8 @@ into the old ones: a run that is under way ends with those that it began with.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -52,8 +51,7 @@ class AdapterValues:
 AdaptersByName: TypeAlias = dict[str, list[AdapterValues]]
 
 
-@dataclass(frozen=True)
-class GivenAdapter:
+class GivenAdapter(NamedTuple):
     """An adapter as it was given: for which graph is not looked at yet.
 
     Attributes:

@@ -16,8 +16,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,8 +59,7 @@ _COPIES = frozenset({b"Unsqueeze", b"Expand", b"Reshape", b"Transpose", b"Identi
 _SCALES = frozenset({b"Mul", b"Div"})
 
 
-@dataclass(frozen=True)
-class Attention:
+class Attention(NamedTuple):
     """Names of the tensors between which an attention lies.
 
     Attributes:
@@ -82,8 +80,7 @@ class Attention:
     scale: float
 
 
-@dataclass(frozen=True)
-class AttentionShape:
+class AttentionShape(NamedTuple):
     """Numbers of query heads and of key/value heads, and the length of their vectors."""
 
     heads: int
@@ -91,8 +88,7 @@ class AttentionShape:
     size: int
 
 
-@dataclass(frozen=True)
-class Experiment:
+class Experiment(NamedTuple):
     """One attention of a graph and what replaces it, as models of their own with the same names.
 
     Attributes:
@@ -109,8 +105,7 @@ class Experiment:
     longest: int
 
 
-@dataclass(frozen=True)
-class Replaced:
+class Replaced(NamedTuple):
     """A model with other attention, which is right if all experiments succeed."""
 
     model: bytes

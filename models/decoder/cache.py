@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -439,8 +438,7 @@ class _Block:
         self._read, self._write = self._write, self._read
 
 
-@dataclass(frozen=True)
-class _Span:
+class _Span(NamedTuple):
     """The location of a row: from position `start` of a line. Its length is in `BlockCache.lengths`."""
 
     block: _Block

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import mmap
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
@@ -41,8 +41,7 @@ CACHES: dict[Padding, Callable[[PlacedGraph, int], KVCache]] = {
 _SMALL = 1 << 24  # bytes of a graph whose runs take less than a millisecond
 
 
-@dataclass(frozen=True)
-class Opening:
+class Opening(NamedTuple):
     """The options of opening graphs.
 
     Attributes:
@@ -138,7 +137,7 @@ class Opening:
             except ValueError:
                 if not graph.spec.in_place:
                     raise
-                return replace(self, cache_in_place=False).graph(given, gather_logits=gather_logits)
+                return self._replace(cache_in_place=False).graph(given, gather_logits=gather_logits)
         _check_pair(graph, prompts)
         if not graph.spec.one_token:
             try:
@@ -246,8 +245,7 @@ def _check_pair(graph: PlacedGraph, prompts: PlacedGraph) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Opened:
+class _Opened(NamedTuple):
     """The session of a graph, and how the graph was rewritten.
 
     Attributes:
@@ -319,8 +317,7 @@ def _reopened(
     return open_session(config.graph, content=content, weights=weights, **how)
 
 
-@dataclass(frozen=True)
-class _Change:
+class _Change(NamedTuple):
     """A rewritten graph: its bytes without large weights, and the attributes of `_Opened`.
 
     `last` says that the graph as it is must not be used instead, because its limits had to become inputs.
@@ -358,7 +355,7 @@ def _changes(config: ModelConfig, opening: Opening, gather_logits: bool) -> Iter
             known = None if graph.in_place else nodes
             changed = gather_before_projection(graph.content, known, hidden_output=rows is not None)
             if changed is not None:
-                yield replace(graph, content=changed, rows=rows, gathers=True)
+                yield graph._replace(content=changed, rows=rows, gathers=True)
         if graph.in_place:
             yield graph
     if limited is not None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import CancelledError
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -141,7 +140,7 @@ class Batcher(Generic[Row, Result]):
                         self._run_unlocked(self._slice(left[0].task))
             else:
                 for item in self._queue:
-                    item.error = CancelledError("Batching aborted by cleanup_batching()")
+                    item.error = _cancelled("Batching aborted by cleanup_batching()")
                     item.done = True
                 self._queue.clear()
                 self._changed.notify_all()
@@ -188,7 +187,7 @@ class Batcher(Generic[Row, Result]):
             error = raised
         except BaseException as raised:  # of this thread alone, but the others' rows are not run either
             interrupt = raised
-            error = CancelledError("the thread that ran the batch was interrupted")
+            error = _cancelled("the thread that ran the batch was interrupted")
         finally:
             self._changed.acquire()
             for i, item in enumerate(batch):
@@ -208,3 +207,9 @@ class Batcher(Generic[Row, Result]):
     def _discard(self, items: Sequence[_Item[Row, Result]]) -> None:
         gone = set(items)
         self._queue = [item for item in self._queue if item not in gone]
+
+
+def _cancelled(message: str) -> Exception:
+    from concurrent.futures import CancelledError  # with logging, 3 ms of opening a model
+
+    return CancelledError(message)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -108,6 +107,8 @@ class Pool:
             ends = [len(rows) * i // len(lease) for i in range(len(lease) + 1)]
             parts = [rows[start:end] for start, end in pairwise(ends)]
             decoders = list(lease)
+            from concurrent.futures import ThreadPoolExecutor  # not needed to open a model
+
             with ThreadPoolExecutor(len(decoders) - 1) as threads:
                 others = [
                     submit(threads, self._other_part, work, decoder, lease, part)

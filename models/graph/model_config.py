@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -180,6 +179,8 @@ class ModelConfig:
         Returns:
             The folder, which is made if it is not there.
         """
+        import shutil  # which imports all that compresses: 2 ms of opening a model
+
         folder.mkdir(parents=True, exist_ok=True)
         for place in dict.fromkeys((self.directory, self.graph.parent)):
             for file in sorted(place.iterdir()):

@@ -14,9 +14,8 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeVar, cast
 
 from numpy.typing import NDArray
 
@@ -458,8 +457,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-@dataclass(frozen=True)
-class SessionOptions:
+class SessionOptions(NamedTuple):
     """The device and options of the runs of a graph; see `open_session`.
 
     Attributes:

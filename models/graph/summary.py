@@ -19,6 +19,7 @@ from lite._files.onnx.wire import Buffer, fields, read_varint
 
 MAX_NAME_BYTES = 4096
 MAX_NUMBERS = 1 << 50  # of one tensor: a file may claim any size
+_SMALL = 64  # bytes: shorter attributes are kept, as the nodes of all layers have the same
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class _Scan:
         self.biased_attention = False
         self.window: int | None = None
         self.windowed_cache = 0
+        self.attributes: dict[bytes, tuple[str, int]] = {}
 
     def text(self, start: int, end: int) -> str:
         if end - start > MAX_NAME_BYTES:
@@ -103,7 +105,8 @@ class _Scan:
             elif number == 4:
                 operator = self.text(a, b)
             elif number == 5:
-                name, integer = self.attribute(a, b, depth)
+                kept = self.attributes.get(self.data[a : min(b, a + _SMALL)])
+                name, integer = kept or self.attribute(a, b, depth)
                 integers[name] = integer
         if integers.get("sliding_window_cache") == 1:
             window = integers.get("local_window_size", 0)
@@ -114,7 +117,7 @@ class _Scan:
             self.biased_attention = True
 
     def attribute(self, start: int, end: int, depth: int) -> tuple[str, int]:
-        name, integer = "", 0
+        name, integer, alone = "", 0, True
         for number, wire, a, b in fields(self.data, start, end):
             if number == 1 and wire == 2:
                 name = self.text(a, b)
@@ -122,12 +125,16 @@ class _Scan:
                 integer, _ = read_varint(self.data, a, b)
             elif wire == 2 and number in (6, 11):  # a graph, graphs
                 self.graph(a, b, depth + 1)
+                alone = False
             elif wire == 2 and number in (5, 10):  # a tensor, tensors
                 self.tensor(a, b)
+                alone = False
         if name == "accuracy_level" and integer == 4:  # only the MatMulNBits family has this attribute
             self.rounds_activations = True
         if name == "local_window_size" and 0 < integer < 1 << 31:  # -1 says that there is none
             self.window = min(integer, self.window or integer)
+        if alone and end - start < _SMALL:
+            self.attributes[self.data[start:end]] = name, integer
         return name, integer
 
     def tensor(self, start: int, end: int) -> None:
@@ -141,7 +148,7 @@ class _Scan:
                     count = min(count * size, MAX_NUMBERS)
             elif number == 2 and wire == 0:
                 kind, _ = read_varint(self.data, a, b)
-            elif number == 13 and wire == 2:  # one key-value pair of the external location
+            elif number == 13 and wire == 2 and self.data.find(b"location", a, b) > 0:  # a key and value
                 pair = {n: (c, d) for n, w, c, d in fields(self.data, a, b) if w == 2}
                 if 1 in pair and 2 in pair and self.text(*pair[1]) == "location":
                     self.external_files.add(self.text(*pair[2]))

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import bisect
 import itertools
+import os
 import re
-import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -104,7 +104,7 @@ def _pieces(turns: Turns) -> Iterator[_Piece]:
 
 
 def _mark() -> str:
-    return f"x{secrets.token_hex(12)}x"
+    return f"x{os.urandom(12).hex()}x"
 
 
 class _Finder:

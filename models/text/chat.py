@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
 import re
-import secrets
 import time
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -113,7 +113,7 @@ def _controls(
     render: Render, text: str, turns: Turns, specials: re.Pattern[str]
 ) -> tuple[tuple[int, int], ...]:
     """`Rendered.controls`, found by marks in the contents of a second rendering."""
-    base, names = secrets.token_hex(12), []
+    base, names = os.urandom(12).hex(), []
 
     def mark(found: re.Match[str]) -> str:
         names.append(found[0])

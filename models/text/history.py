@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
+import lite.data
 from lite import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorClass, TensorDict, lazy_stack
-from lite.data import Composite, NonTensor
 from lite.models.text.chat import encode_messages, parser_name, render_messages
 from lite.models.text.nesting import flatten, nest, objects
 from lite.models.text.parsers import parse_chat
@@ -307,7 +307,7 @@ class History(TensorClass):
         return self._joined(history.to_chats(), self._dimension(dim), inplace)
 
     @classmethod
-    def default_spec(cls, shape: Any = (-1,)) -> Composite:
+    def default_spec(cls, shape: Any = (-1,)) -> lite.data.Composite:
         """The spec of a History: five entries of objects, as TorchRL's.
 
         Args:
@@ -321,11 +321,10 @@ class History(TensorClass):
             >>> History.default_spec().is_in(chat)
             True
         """
-        size = NonTensor(shape).shape
-        fields = {
-            name: NonTensor(size, example_data=True if name == "is_complete" else None) for name in FIELDS[:5]
-        }
-        return Composite(fields, shape=size[:-1], data_cls=cls)
+        size = lite.data.NonTensor(shape).shape
+        examples = {"is_complete": True}
+        fields = {name: lite.data.NonTensor(size, example_data=examples.get(name)) for name in FIELDS[:5]}
+        return lite.data.Composite(fields, shape=size[:-1], data_cls=cls)
 
     def _dimension(self, dim: int) -> int:
         ndim = len(self.batch_size)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lite.data import Composite, NonTensor, TensorSpec, Unbounded
+from lite import data
 
-Entry = Callable[[tuple[int, ...]], TensorSpec]  # the spec of a field, from the shape of its batch
+Entry = Callable[[tuple[int, ...]], "data.TensorSpec"]  # the spec of a field, from the shape of its batch
 
 
 def default_spec_of(
     fields: Sequence[str], entry: Entry, *, padded: bool = False
-) -> classmethod[Any, ..., Composite]:
+) -> classmethod[Any, ..., data.Composite]:
     """The class method `default_spec` of a class with these fields.
 
     Args:
@@ -21,7 +21,7 @@ def default_spec_of(
         padded: whether the class has the field `padded`, too.
     """
 
-    def default_spec(cls: type[Any], shape: Any = (-1,), keys: Sequence[str] | None = None) -> Composite:
+    def default_spec(cls: type[Any], shape: Any = (-1,), keys: Sequence[str] | None = None) -> data.Composite:
         """The spec of each field: texts and conversations are objects, arrays are (*shape, -1).
 
         Args:
@@ -36,20 +36,20 @@ def default_spec_of(
         """
         if isinstance(keys, str) or (keys is not None and not set(keys) <= set(fields)):
             raise ValueError(f"keys must be among {list(fields)}, got {keys!r}")
-        size = NonTensor(shape).shape
+        size = data.NonTensor(shape).shape
         specs = {name: entry(size) for name in (fields if keys is None else keys)}
         if padded:
-            specs["padded"] = NonTensor(shape, example_data=False)
-        return Composite(specs, shape=size[:-1], data_cls=cls)
+            specs["padded"] = data.NonTensor(shape, example_data=False)
+        return data.Composite(specs, shape=size[:-1], data_cls=cls)
 
     return classmethod(default_spec)
 
 
-def of_texts(size: tuple[int, ...]) -> TensorSpec:
+def of_texts(size: tuple[int, ...]) -> data.TensorSpec:
     """The spec of a field with a text for each element."""
-    return NonTensor(size, example_data="a string")
+    return data.NonTensor(size, example_data="a string")
 
 
 def of_rows(dtype: Any) -> Entry:
     """Makes the spec of a field with a row of any length for each element."""
-    return lambda size: Unbounded((*size, -1), dtype=dtype)
+    return lambda size: data.Unbounded((*size, -1), dtype=dtype)

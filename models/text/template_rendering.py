@@ -6,7 +6,7 @@ Templates come with models, so they are untrusted: they run in `template_sandbox
 from __future__ import annotations
 
 import functools
-import secrets
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -89,7 +89,7 @@ def render_chat(
             raise TypeError(f"documents must be dicts with 'title' and 'text', got {type(document).__name__}")
     # Random marks, removed below, say where blocks began and ended: unlike counting what was
     # written so far, that also works inside macros, captures and filters.
-    mark = secrets.token_hex(16)
+    mark = os.urandom(16).hex()
     turns = [_as_seen(message) for message in messages]
     if any(isinstance(turn.get("content"), list | tuple) for turn in turns) and not _reads_parts(template):
         turns = [_joined(turn) for turn in turns]

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,7 @@ _LARGEST = (1 << 64) - 1
 _READ = {1: ("<f4", 4), 6: ("<i4", 5), 7: ("<i8", 7), 9: ("?", 5)}
 
 
-@dataclass(frozen=True)
-class Node:
+class Node(NamedTuple):
     """One node.
 
     Attributes:
@@ -47,8 +45,7 @@ class Node:
     span: Span
 
 
-@dataclass(frozen=True)
-class Graph:
+class Graph(NamedTuple):
     """The main graph of a model.
 
     Attributes:
@@ -67,8 +64,7 @@ class Graph:
     span: Span
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(NamedTuple):
     """The description of a tensor in a file.
 
     Attributes:

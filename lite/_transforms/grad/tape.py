@@ -11,7 +11,7 @@ functions that NumPy dispatches, because an outer `vmap` or gradient may pass it
 to its input. A value that shares memory with its only argument is a view of it: writes to one change both
 (`views.py`).
 
-Arguments and losses are real; what lies between may be complex, for the functions in `registry.COMPLEX`. As
+Arguments and losses are real; what lies between may be complex, for the functions in `ufuncs.COMPLEX`. As
 in JAX, the derivative by z = x + iy is the one by x minus i times the one by y, so that rules of functions
 that are differentiable by z are those of real numbers, and a real number takes the real part of its share.
 """

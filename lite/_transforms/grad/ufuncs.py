@@ -26,9 +26,22 @@ from lite._transforms.grad.tape import (
     with_node,
 )
 from lite._transforms.levels import innermost
-from lite._transforms.registry import COMPLEX, GRAD, ZERO_GRADIENT, NoRule, name_of, without_out
+from lite._transforms.registry import GRAD, ZERO_GRADIENT, NoRule, name_of, without_out
 from lite._transforms.rules.ufuncs import METHODS, UFUNCS
 from lite._tree.collection import TensorCollection
+
+# Functions whose rule of gradients also holds for complex numbers, or that return them for real ones.
+_COMPLEX = """
+    absolute add conjugate divide multiply negative positive subtract exp log power reciprocal sqrt square
+    cos cosh sin sinh tan tanh equal isfinite isinf isnan not_equal allclose angle copy imag real
+    empty_like full_like ones_like zeros_like broadcast_to expand_dims flip moveaxis pad permute_dims ravel
+    reshape roll squeeze swapaxes transpose concatenate hstack stack vstack array_split split take where
+    cumsum diff mean sum dot einsum matmul outer tensordot
+"""
+_FOURIER = "fft ifft rfft irfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftshift ifftshift"
+COMPLEX = frozenset(
+    [*(getattr(np, name) for name in _COMPLEX.split()), *(getattr(np.fft, name) for name in _FOURIER.split())]
+)
 
 _DERIVATIVES = {
     ufunc: row.derivatives for ufunc, row in UFUNCS.items() if row.derivatives and ufunc not in GRAD.rules

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def test_a_success_is_remembered_where_a_folder_is_named(tmp_path, monkeypatch):
     replaced = replace_attention(graphs.changed_graph(graphs.nothing), HEADS)
     assert replaced is not None
     (one,) = replaced.experiments
-    other = dataclasses.replace(one, exported=one.exported + b"\x0a\x00")
+    other = one._replace(exported=one.exported + b"\x0a\x00")
     outcomes: list[bool] = []
     calls: list[Experiment] = []
 

@@ -103,7 +103,9 @@ def test_weights_of_half_precision_are_counted() -> None:
     def tensor(kind: int, *sizes: int) -> bytes:
         return field(5, b"".join(bytes([1 << 3, size]) for size in sizes) + bytes([2 << 3, kind]))
 
+    alike = field(1, field(5, tensor(10, 100))) + field(1, field(5, field(6, tensor(10, 100))))
     for half, tensors in (
+        (True, alike * 2 + tensor(1, 100, 3)),  # of nodes with the same attributes, a tensor and a graph
         (True, tensor(10, 100, 4) + tensor(1, 99)),
         (False, tensor(10, 100) + tensor(1, 100)),
         (False, tensor(3, 100, 100)),

@@ -2,6 +2,8 @@
 
 import pickle
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -75,3 +77,19 @@ def test_one_of_several_graphs(tmp_path: Path, scripted_model: Make) -> None:
 @pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there is a GPU")
 def test_cuda_without_a_gpu() -> None:
     raises(RuntimeError, "cuda", lambda: OnnxWrapper(MODELS / FOLDERS[0], device="cuda"))
+
+
+OPENED = """
+import sys, numpy, onnxruntime, tokenizers
+before = set(sys.modules)
+from lite.models import OnnxWrapper
+OnnxWrapper(sys.argv[1])
+late = {"concurrent.futures", "lite._files.functions", "lite.specs", "numpy.fft", "numpy.random", "shutil"}
+print(sorted(late & (set(sys.modules) - before)))
+"""
+
+
+def test_what_opening_a_model_does_not_import() -> None:
+    command = [sys.executable, "-c", OPENED, MODELS / "genai-llama-fp32"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
