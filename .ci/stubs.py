@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterator
+from importlib.util import resolve_name
 from pathlib import Path
 
-PACKAGES = ("lite", "lite.nn", "lite.data", "lite.envs", "lite.envs.transforms", "lite.models")
+PACKAGES = ["lite", "lite.nn", "lite.data", "lite.envs", "lite.models"]
+PACKAGES += ["lite.nn.losses", "lite.nn.values", "lite.envs.transforms"]
 HEAD = '"""Written by `python .ci/stubs.py`."""\n\n'
 
 
@@ -17,7 +19,7 @@ def imports(package: str) -> Iterator[str]:
     """An import of each public name, and of the modules that are attributes."""
     module = importlib.import_module(package)
     for file, names in module._NAMES.items():
-        where = f"lite{file}" if file.startswith(".") else f"{package}.{file}"
+        where = resolve_name(f".{file}", package)
         yield from (f"from {where} import {name} as {name}\n" for name in names.split())
     parts = sorted(getattr(module, "_PACKAGES", ()))
     yield from (f"from {package} import {name} as {name}\n" for name in parts)

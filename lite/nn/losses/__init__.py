@@ -15,48 +15,37 @@ offline     policies that learn from recorded data alone: conservative and impli
 a2c         log-probs weighted by advantages, and REINFORCE, without a bonus for entropy
 bc          behaviour cloning; rnd, a measure of how new observations are
 language    losses of language models: GRPO and its kin, supervised fine-tuning, DPO
+
+Names are loaded on first use: a program needs one or two losses.
 """
 
-from lite._arrays.public import belong_here as _belong_here
-from lite.nn.losses.a2c import A2CLoss, ReinforceLoss
-from lite.nn.losses.base import LossModule
-from lite.nn.losses.bc import BCLoss
-from lite.nn.losses.ddpg import DDPGLoss, TD3Loss
-from lite.nn.losses.dqn import DistributionalDQNLoss, DQNLoss
-from lite.nn.losses.estimators import ValueEstimators, default_value_kwargs
-from lite.nn.losses.kl_ppo import KLPENPPOLoss
-from lite.nn.losses.language.dpo import DPOLoss, DPOLossOutput, dpo_loss
-from lite.nn.losses.language.grpo import aggregate_tokens, grpo_loss, kl_penalty
-from lite.nn.losses.language.grpo_losses import (
-    DAPO,
-    CISPOLoss,
-    CISPOLossOutput,
-    DAPOLossOutput,
-    GRPOLoss,
-    GRPOLossOutput,
-    LLMLossOutput,
-)
-from lite.nn.losses.language.sft import SFTLoss, SFTLossOutput, minor_sft_loss, sft_loss
-from lite.nn.losses.offline.cql import CQLLoss, DiscreteCQLLoss
-from lite.nn.losses.offline.iql import DiscreteIQLLoss, IQLLoss
-from lite.nn.losses.offline.td3_bc import TD3BCLoss
-from lite.nn.losses.ppo import ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss
-from lite.nn.losses.qmixer import QMixerLoss
-from lite.nn.losses.redq import REDQLoss
-from lite.nn.losses.reduction import distance_loss
-from lite.nn.losses.rnd import RNDLoss
-from lite.nn.losses.sac import CrossQLoss, DiscreteSACLoss, SACLoss
-from lite.nn.losses.updates import HardUpdate, SoftUpdate, TargetNetUpdater
-from lite.nn.values.entries import hold_out_net
+from lite._arrays.public import import_on_first_use
 
-__all__ = [
-    "DAPO", "A2CLoss", "BCLoss", "CISPOLoss", "CISPOLossOutput", "CQLLoss", "ClipPPOLoss", "CrossQLoss",
-    "DAPOLossOutput", "DDPGLoss", "DPOLoss", "DPOLossOutput", "DQNLoss", "DiscreteCQLLoss", "DiscreteIQLLoss",
-    "DiscreteSACLoss", "DistributionalDQNLoss", "GRPOLoss", "GRPOLossOutput", "HardUpdate", "IPPOLoss",
-    "IQLLoss", "KLPENPPOLoss", "LLMLossOutput", "LossModule", "MAPPOLoss", "PPOLoss", "QMixerLoss",
-    "REDQLoss", "RNDLoss", "ReinforceLoss", "SACLoss", "SFTLoss", "SFTLossOutput", "SoftUpdate", "TD3BCLoss",
-    "TD3Loss", "TargetNetUpdater", "ValueEstimators", "aggregate_tokens", "default_value_kwargs",
-    "distance_loss", "dpo_loss", "grpo_loss", "hold_out_net", "kl_penalty", "minor_sft_loss", "sft_loss"
-]  # fmt: skip
-
-_belong_here(globals())
+# The public names by what defines them.
+_NAMES = {
+    "a2c": "A2CLoss ReinforceLoss",
+    "base": "LossModule",
+    "bc": "BCLoss",
+    "ddpg": "DDPGLoss TD3Loss",
+    "dqn": "DQNLoss DistributionalDQNLoss",
+    "estimators": "ValueEstimators default_value_kwargs",
+    "kl_ppo": "KLPENPPOLoss",
+    "language.dpo": "DPOLoss DPOLossOutput dpo_loss",
+    "language.grpo": "aggregate_tokens grpo_loss kl_penalty",
+    "language.grpo_losses": (
+        "DAPO CISPOLoss CISPOLossOutput DAPOLossOutput GRPOLoss GRPOLossOutput LLMLossOutput"
+    ),
+    "language.sft": "SFTLoss SFTLossOutput minor_sft_loss sft_loss",
+    "offline.cql": "CQLLoss DiscreteCQLLoss",
+    "offline.iql": "DiscreteIQLLoss IQLLoss",
+    "offline.td3_bc": "TD3BCLoss",
+    "ppo": "ClipPPOLoss IPPOLoss MAPPOLoss PPOLoss",
+    "qmixer": "QMixerLoss",
+    "redq": "REDQLoss",
+    "reduction": "distance_loss",
+    "rnd": "RNDLoss",
+    "sac": "CrossQLoss DiscreteSACLoss SACLoss",
+    "updates": "HardUpdate SoftUpdate TargetNetUpdater",
+    ".values.entries": "hold_out_net",
+}
+__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._tree.collection import TensorCollection
 from lite.nn._modules.initial import Rng
@@ -327,3 +328,6 @@ class ReinforceLoss(ActorCriticLoss):
         if fraction is not None:
             out.set("value_clip_fraction", fraction)
         return out
+
+
+belong_to("lite.nn.losses", A2CLoss, ReinforceLoss)

@@ -14,6 +14,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
 from lite._arrays.caller import warn
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, is_symbolic
 from lite._transforms.grad.running import state as grad_state
 from lite._tree.keys import require_path
@@ -564,3 +565,6 @@ def _source_of_nan(batch: object) -> str:
             if type(leaf) is np.ndarray and leaf.dtype.kind == "f" and np.isnan(leaf).any():
                 keys.append(key)
     return f"there is NaN in the entries {keys}" if keys else "the entries of the batch have no NaN"
+
+
+belong_to("lite.nn.losses", LossModule)

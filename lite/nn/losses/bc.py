@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.module import Module
 from lite.nn.functional import cross_entropy
@@ -147,3 +148,6 @@ def _cross_entropy_of_rows(scores: Array, ids: Array) -> Array:
         )
     of_classes = scores if scores.ndim < 3 else np.moveaxis(scores, -1, 1)
     return cross_entropy(of_classes, ids[..., 0], reduction="none")
+
+
+belong_to("lite.nn.losses", BCLoss)

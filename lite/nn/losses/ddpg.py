@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._tree.keys import require_path
 from lite.nn._modules.initial import Rng
@@ -308,3 +309,6 @@ def _bounds_of(spec: Any, key: NestedKey) -> tuple[Any, Any]:
     if not (hasattr(spec, "low") and hasattr(spec, "high")):  # gymnasium's Box has them, too
         raise ValueError(f"action_spec must be a Bounded, or a Composite with one at {key!r}, got {spec!r}.")
     return spec.low, spec.high
+
+
+belong_to("lite.nn.losses", DDPGLoss, TD3Loss)

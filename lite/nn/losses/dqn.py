@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._transforms.vmap.running import require_ids
 from lite.nn._modules.module import Module
@@ -326,3 +327,6 @@ def _of_action(values: Array, action: Array, space: str) -> Array:
     ids = action.reshape(len(values), 1, 1)
     require_ids(ids, values.shape[-1], "the actions")
     return np.take_along_axis(values, np.broadcast_to(ids, (*values.shape[:-1], 1)), -1)[..., 0]
+
+
+belong_to("lite.nn.losses", DQNLoss, DistributionalDQNLoss)

@@ -7,6 +7,7 @@ from enum import Enum
 from typing import Any
 
 from lite import NestedKey
+from lite._arrays.public import belong_to
 from lite.nn.values.base import ValueEstimatorBase
 from lite.nn.values.gae import GAE, MultiAgentGAE
 from lite.nn.values.off_policy import VTrace
@@ -99,3 +100,6 @@ def made_for(
     estimator = _CLASSES[value_type](**arguments)
     estimator.set_keys(**keys)
     return estimator
+
+
+belong_to("lite.nn.losses", ValueEstimators)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import Distribution
@@ -136,3 +137,6 @@ class KLPENPPOLoss(PPOLoss):
             values, earlier = drawn(before, (self.samples_mc_kl,), self._generator)
             later = now.log_prob(detached(values))
         return (detached(total(earlier, dims + 1)) - total(later, dims + 1)).mean(0)
+
+
+belong_to("lite.nn.losses", KLPENPPOLoss)

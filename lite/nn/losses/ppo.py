@@ -13,6 +13,7 @@ import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, unravel_key
 from lite._arrays.caller import warn
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, is_interpreted, is_symbolic
 from lite._tree.collection import TensorCollection
 from lite._tree.keys import require_path
@@ -529,3 +530,6 @@ def _normalized(advantage: Array, exclude_dims: tuple[int, ...], valid: Array | 
     squares = np.where(valid, advantage - mean, 0) ** 2
     deviation = np.sqrt(squares.sum(axis=axes, keepdims=True) / count)
     return ((advantage - mean) / np.maximum(deviation, 1e-4)).astype(advantage.dtype)
+
+
+belong_to("lite.nn.losses", ClipPPOLoss, IPPOLoss, MAPPOLoss, PPOLoss)

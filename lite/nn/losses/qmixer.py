@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.module import Module
 from lite.nn.losses.base import LossModule, UnweightedKeys
@@ -149,3 +150,6 @@ class QMixerLoss(LossModule):
         error = detached(predicted) - targets
         self._write_priority(tensordict, (error * error)[..., None])
         return out
+
+
+belong_to("lite.nn.losses", QMixerLoss)

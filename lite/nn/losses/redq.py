@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
@@ -186,3 +187,6 @@ class REDQLoss(EntropyWeightedLoss):
         """As for other losses, but of alpha instead of its logarithm, and with a gradient at the limits."""
         log_alpha = self.log_alpha - detached(self.log_alpha) + self._limited()
         return -np.exp(log_alpha) * (log_prob + self._number("target_entropy"))
+
+
+belong_to("lite.nn.losses", REDQLoss)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, get_default_dtype
+from lite._arrays.public import belong_to
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
 from lite.nn.distributions.distribution import uniform
@@ -103,3 +104,6 @@ class RNDLoss(LossModule):
         if self.update_fraction < 1:
             mask = uniform(self._generator, loss.shape, loss.dtype) < self.update_fraction
         return TensorDict(loss_predictor=self._reduce_loss(loss, tensordict, mask=mask))
+
+
+belong_to("lite.nn.losses", RNDLoss)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, cat, get_default_dtype
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
@@ -487,3 +488,6 @@ class DiscreteSACLoss(EntropyWeightedLoss):
         values = detached(self._values(self.target_qvalue_network_params, following)).min(0)
         soft = (prob * (values - self._alpha * log_prob)).sum(-1)
         return self._target_of(td, soft if kept is None else scattered(soft, kept))
+
+
+belong_to("lite.nn.losses", CrossQLoss, DiscreteSACLoss, SACLoss)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.caller import warn
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array, is_symbolic, raw
 from lite.nn._modules.parameter import Parameter
 from lite.nn.losses.base import LossModule
@@ -197,3 +198,6 @@ class HardUpdate(TargetNetUpdater):
 
     def _step(self, source: Array, target: Array) -> None:
         np.copyto(target, source)
+
+
+belong_to("lite.nn.losses", HardUpdate, SoftUpdate, TargetNetUpdater)

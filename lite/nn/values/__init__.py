@@ -11,17 +11,17 @@ value_norm     running scales of returns, by which advantages are divided
 
 The recursions are `lite.kernels`'. `lite.data` exports the estimators, where rollouts come from; losses
 (`lite.nn.losses`) make their own.
+
+Names are loaded on first use, as collectors need `entries` only.
 """
 
-from lite._arrays.public import belong_here as _belong_here
-from lite.nn.values.base import ValueEstimatorBase
-from lite.nn.values.gae import GAE, MultiAgentGAE
-from lite.nn.values.off_policy import Retrace, VTrace
-from lite.nn.values.td import TD0Estimator, TD1Estimator, TDLambdaEstimator
+from lite._arrays.public import import_on_first_use
 
-__all__ = [
-    "GAE", "MultiAgentGAE", "Retrace", "TD0Estimator", "TD1Estimator", "TDLambdaEstimator", "VTrace",
-    "ValueEstimatorBase"
-]  # fmt: skip
-
-_belong_here(globals())
+# The public names by what defines them.
+_NAMES = {
+    "base": "ValueEstimatorBase",
+    "gae": "GAE MultiAgentGAE",
+    "off_policy": "Retrace VTrace",
+    "td": "TD0Estimator TD1Estimator TDLambdaEstimator",
+}
+__all__, __getattr__, __dir__ = import_on_first_use(globals(), _NAMES)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from lite import NestedKey, TensorDictBase, get_default_dtype, unravel_key
+from lite._arrays.public import belong_to
 from lite._arrays.types import Path, is_interpreted, is_symbolic
 from lite._tree.keys import require_path
 from lite.kernels import Advantage
@@ -430,3 +431,6 @@ class AdvantageEstimator(ValueEstimatorBase):
     def _averaged(self, advantage: Array, valid: Array | None, tensordict: TensorDictBase) -> Array:
         """The advantages, standardized if the module has that option."""
         raise NotImplementedError
+
+
+belong_to("lite.nn.values", ValueEstimatorBase)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
+from lite._arrays.public import belong_to
 from lite.kernels import Advantage, gae
 from lite.nn._modules.module import Module
 from lite.nn.values.base import AdvantageEstimator, Array, Options, Signals, Writes, as_number, next_path
@@ -173,3 +174,6 @@ class MultiAgentGAE(GAE):
             for part in np.moveaxis(advantage, dim, 0)
         ]
         return np.stack(parts, dim)
+
+
+belong_to("lite.nn.values", GAE, MultiAgentGAE)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import NestedKey, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._tree.collection import TensorCollection
 from lite.kernels import Advantage, retrace, vtrace
 from lite.nn._modules.module import Module
@@ -251,3 +252,6 @@ def _one_each(log_probs: Array | TensorCollection, size: tuple[int, ...], value:
             f"log-probs must be as many as the values, got {log_probs.shape} and {value.shape}."
         )
     return log_probs.reshape(value.shape)
+
+
+belong_to("lite.nn.values", Retrace, VTrace)

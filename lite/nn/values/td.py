@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lite import TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import is_interpreted
 from lite.kernels import td0_return, td_lambda_return
 from lite.kernels.returns import result_dtype
@@ -268,3 +269,6 @@ def _typed(factor: Any, value: Array) -> Any:
 def _as_values(target: Array, value: Array) -> Array:
     """Targets in the floating type of the values, as kernels give them."""
     return target.astype(result_dtype(value), copy=False)
+
+
+belong_to("lite.nn.values", TD0Estimator, TD1Estimator, TDLambdaEstimator)

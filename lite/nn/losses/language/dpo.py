@@ -10,6 +10,7 @@ import numpy as np
 
 from lite import NestedKey, TensorClass, TensorDict, TensorDictBase
 from lite._arrays.formulas import sigmoid
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.language.grpo import kept_log_probs
@@ -341,3 +342,6 @@ class DPOLoss(LossModule):
             raise KeyError(f"DPOLoss reads {reference_key!r} below {key!r}, which the TensorDict lacks.")
         reference = moved(reference, given, scores.real, repr(reference_key))
         return sums, kept_log_probs("ref_log_probs", reference, scores.mask).sum(-1), counts
+
+
+belong_to("lite.nn.losses", DPOLoss, DPOLossOutput)

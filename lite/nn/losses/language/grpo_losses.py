@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from lite import NestedKey, TensorClass, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite._tree.keys import require_path
 from lite.nn._modules.initial import Rng
@@ -278,3 +279,7 @@ class CISPOLoss(GRPOLoss):
 
     output_type = CISPOLossOutput
     _objective = "cispo"
+
+
+belong_to("lite.nn.losses", DAPO, CISPOLoss, GRPOLoss)
+belong_to("lite.nn.losses", CISPOLossOutput, DAPOLossOutput, GRPOLossOutput, LLMLossOutput)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lite import NestedKey, TensorClass, TensorDictBase
 from lite._arrays.caller import warn
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn.losses.base import LossModule
 from lite.nn.losses.language.grpo import aggregate_tokens, kept_log_probs, kl_penalty
@@ -248,3 +249,6 @@ class SFTLoss(LossModule):
         masks.rename_key_("assistant_masks", "all_assistant_mask")
         masks.rename_key_("attention_mask", "all_attention_mask")
         return tensordict.copy().set(masks_key, masks)
+
+
+belong_to("lite.nn.losses", SFTLoss, SFTLossOutput)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase, cat, get_default_dtype
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
@@ -367,3 +368,6 @@ def _logsumexp(values: Array, axis: int) -> Array:
     """The logarithm of the sum of exponentials along an axis."""
     most = detached(values).max(axis, keepdims=True)
     return np.log(np.exp(values - most).sum(axis)) + most.max(axis)
+
+
+belong_to("lite.nn.losses", CQLLoss, DiscreteCQLLoss)

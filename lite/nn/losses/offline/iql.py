@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lite import NestedKey, TensorDict, TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
@@ -246,3 +247,6 @@ class DiscreteIQLLoss(IQLLoss):
     def _taken(self, params: TensorDictParams, tensordict: TensorDictBase) -> Array:
         action = self._entry(tensordict, self.tensor_keys.action)
         return values_taken(self._values(params, tensordict), action, self.action_space)
+
+
+belong_to("lite.nn.losses", DiscreteIQLLoss, IQLLoss)

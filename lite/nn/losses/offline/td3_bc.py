@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite import TensorDictBase
+from lite._arrays.public import belong_to
 from lite._arrays.types import Array
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.module import Module
@@ -104,3 +105,6 @@ class TD3BCLoss(TD3Loss):
     def qvalue_loss(self, tensordict: TensorDictBase) -> tuple[Any, dict[str, Array]]:
         """The critics' reduced loss, and values to log."""
         return self.value_loss(tensordict)
+
+
+belong_to("lite.nn.losses", TD3BCLoss)
