@@ -104,7 +104,11 @@ STAGES = {
     "import lite.data, lite.models": ("lite.data.", "lite.models.", "lite.nn"),
     "from lite.data import TensorDictReplayBuffer, LazyMemmapStorage": ("lite.nn", "lite.data.collectors"),
     "from lite.models import OnnxWrapper": ("lite.nn.distributions", "lite.nn.layers"),
-    "from lite.data import Collector": ("lite.nn.values.base", "lite.nn.distributions"),
+    "from lite.data import Collector": (
+        "lite.nn.values.base",
+        "lite.nn.distributions",
+        "lite.kernels.prebuild",
+    ),
     "from lite.nn.losses import ClipPPOLoss": ("lite.nn.losses.language", "lite.nn.losses.sac"),
     f"import {', '.join(PACKAGES)}": HEAVY,
 }

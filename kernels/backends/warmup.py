@@ -5,7 +5,6 @@ from functools import partial
 
 from lite.kernels.backends.choice import choice
 from lite.kernels.backends.compiler import import_numba
-from lite.kernels.prebuild.signatures import SIGNATURES, kernel_of, numba_types, parsed
 
 
 def warmup(progress: Callable[[str, int, int], None] | None = None) -> None:
@@ -37,6 +36,9 @@ def warmup(progress: Callable[[str, int, int], None] | None = None) -> None:
 
 def _calls() -> Iterator[tuple[str, Callable[[], object]]]:
     """(name, function) pairs; each function compiles one kernel for one of its signatures."""
+    # Names and types of all kernels, which a millisecond of each import of lite.kernels went to.
+    from lite.kernels.prebuild.signatures import SIGNATURES, kernel_of, numba_types, parsed
+
     for name, signatures in SIGNATURES.items():
         kernel = kernel_of(name)
         for number, signature in enumerate(signatures, 1):

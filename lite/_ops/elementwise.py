@@ -313,7 +313,7 @@ def _bound(fn: Pointwise, values: list[Any]) -> Pointwise:
 _VALUES = (np.ndarray, *SCALARS)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Run:
     """One operation: the functions that `zip_tree` calls at leaves and nodes."""
 

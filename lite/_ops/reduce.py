@@ -36,7 +36,7 @@ class Extremes(NamedTuple):
     indices: Any
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Scope:
     """The dimensions of every array that are reduced, and the resulting batch size and names.
 
