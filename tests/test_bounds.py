@@ -271,8 +271,8 @@ WRONG: dict[str, Sequence[Callable[[], Any]]] = {
     "nvec must have integers of at least 1": [
         lambda sizes=sizes: data.MultiCategorical(sizes) for sizes in ([1.5], [], [0])
     ],
-    "value holds 3": (lambda: nn.distributions.Categorical(logits=X).log_prob(np.array([0, 3])),),
-    "value holds -1": (lambda: nn.distributions.Categorical(logits=X).log_prob(np.array([-1, 2])),),
+    "got 0 to 3": (lambda: nn.distributions.Categorical(logits=X).log_prob(np.array([0, 3])),),
+    "got -1 to 2": (lambda: nn.distributions.Categorical(logits=X).log_prob(np.array([-1, 2])),),
 }
 
 

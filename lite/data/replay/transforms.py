@@ -8,7 +8,6 @@ from typing import Any
 
 from lite import TensorDict
 from lite.data.replay.columns import is_container
-from lite.nn._modules.initial import is_uninitialized
 
 
 class Transforms:
@@ -120,7 +119,8 @@ class Transforms:
         for i, transform in enumerate(self._list):
             if hasattr(transform, "state_dict"):
                 state = transform.state_dict()
-                states[str(i)] = copy.deepcopy({k: v for k, v in state.items() if not is_uninitialized(v)})
+                unset = _unset(state)
+                states[str(i)] = copy.deepcopy({k: v for k, v in state.items() if k not in unset})
         withheld = self.withheld
         return {"states": states, "withheld": None if withheld is None else withheld.clone()}
 
@@ -132,12 +132,18 @@ class Transforms:
                 f"the state is of {max(places) + 1} transforms or more, there are {len(self._list)}."
             )
         for i, value in places.items():
-            unset = {k: v for k, v in self._list[i].state_dict().items() if is_uninitialized(v)}
-            self._list[i].load_state_dict({**unset, **value})
+            self._list[i].load_state_dict({**_unset(self._list[i].state_dict()), **value})
         self.withheld = state["withheld"]
 
     def __repr__(self) -> str:
         return repr(self._list)
+
+
+def _unset(state: Mapping[str, Any]) -> dict[str, Any]:
+    """The buffers of a state dict that have no shape yet."""
+    from lite.nn._modules.initial import is_uninitialized  # importing buffers does not load lite.nn
+
+    return {key: value for key, value in state.items() if is_uninitialized(value)}
 
 
 class _Inverse:

@@ -11,7 +11,6 @@ import numpy as np
 
 from lite._arrays.public import belong_to
 from lite._arrays.types import Array
-from lite.kernels._integer import integer
 from lite.nn._modules.initial import Rng
 from lite.nn._modules.lazy import lazy_forms
 from lite.nn._modules.meta import Device
@@ -164,7 +163,8 @@ class _Call(Module):
 
 def _hidden(depth: int | None, num_cells: Sequence[int] | int | None) -> list[int]:
     """Sizes of the hidden layers."""
-    depth = None if depth is None else integer("depth", depth)
+    if depth is not None and not isinstance(depth, int | np.integer):
+        raise TypeError(f"depth must be an integer, got {depth!r}")
     if num_cells is None:
         return [32] * (depth or 0)
     if isinstance(num_cells, int | np.integer):

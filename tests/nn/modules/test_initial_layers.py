@@ -68,7 +68,7 @@ def test_meta(make, inputs):
 def test_sizes_that_are_no_integers():
     for make in (nn.Linear, nn.Embedding, nn.MLP):
         for size in ((4,), 4.0, "4"):
-            with pytest.raises(TypeError, match=r"sizes of a layer must be integers, got the shape .*4"):
+            with pytest.raises(TypeError, match=r"sizes of a layer must be integers, .* the shape .*4"):
                 make(size, 2)
 
 
