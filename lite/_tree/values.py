@@ -204,9 +204,9 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
         return numbers
     if type(value[0]) is not str and any(map(has_namespace, value)):
         return _joined(value)
-    if _number_types(value) is not None:  # a ragged list
+    if _number_types(value) is not None and not all(isinstance(item, SCALARS) for item in value):
         raise ValueError(
-            "a nested list of numbers must be rectangular to become one entry; "
+            "a nested list of numbers must be rectangular, of such that arrays hold, to become one entry; "
             "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
         )
     return NonTensorStack.from_list(value)
@@ -229,6 +229,8 @@ def numeric_array(value: object) -> Array | None:
         return None
     try:
         array = np.asarray(value)
+        if array.dtype.kind == "f" and kinds and kinds <= {int, bool}:  # beyond int64
+            array = np.asarray(value, np.uint64)
     except (ValueError, OverflowError):
         return None
     if array.dtype.kind not in "biufc":

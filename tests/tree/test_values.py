@@ -22,6 +22,7 @@ from lite import TensorDict
         (np.bool_(True), "bool", ()),
         ([1, 2], "int64", (2,)),
         ([1, 2.5, True], "float32", (3,)),
+        ([2**63 + 1, True], "uint64", (2,)),  # not rounded, as np.asarray does
         ((1.0, 2.0), "float32", (2,)),
         ([[1, 2], [3, 4]], "int64", (2, 2)),
         ([], "float32", (0,)),
@@ -68,7 +69,12 @@ def test_objects_with_a_numpy_method_become_arrays() -> None:
     np.testing.assert_array_equal(TensorDict(a=Tensor())["a"], [0, 1])
 
 
-@each_case("value", [[[1], [1, 2]], [np.zeros(1), np.zeros(2)]])
+@each_case("value", [[2**63, -1], [2**64, 1]])
+def test_integers_that_no_array_holds_stay_objects(value: Any) -> None:
+    assert TensorDict({"a": value}, [2])["a"] == value
+
+
+@each_case("value", [[[1], [1, 2]], [np.zeros(1), np.zeros(2)], [[2**64], [1]]])
 def test_ragged_numbers_are_refused(value: Any) -> None:
     raises(ValueError, r"lite\.lazy_stack", lambda: TensorDict(a=value))
 
