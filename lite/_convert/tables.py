@@ -49,7 +49,7 @@ def to_pandas(td: Container, *, separator: str | None = None) -> Any:
     for name, entry in columns_of(td, separator, "to_pandas").items():
         if isinstance(entry, NonTensorBase):
             columns[name] = entry._objects().tolist()
-        elif isinstance(entry, _Ragged) or entry.ndim > 1:
+        elif isinstance(entry, _Ragged) or host_array(entry, name).ndim > 1:
             raise ValueError(
                 f"the array at {name!r} has shape {tuple(entry.shape)}; a column holds one dimension: store "
                 "entry[:, 0] of entries (rows, 1), or take lite.to_arrow(td), whose columns hold lists."

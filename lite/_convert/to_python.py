@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy import ndarray
 
-from lite._arrays.device import on_leaves, wrap
-from lite._arrays.types import Array, HostArray, has_namespace, is_array, raw, stored
+from lite._arrays.device import on_leaves
+from lite._arrays.types import Array, HostArray, has_namespace, host_array, is_array, raw, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, class_registry, plain_arrays
@@ -195,7 +195,7 @@ def _tuple_value(td: Container, entry: Any) -> object:
 
 def _column(td: Container, key: str, entry: Any) -> Array:
     if is_array(entry):
-        return np.asarray(wrap(stored(entry)))
+        return host_array(entry, key)
     node = td._as_node(entry)
     if node is not None:
         return node.to_struct_array()
