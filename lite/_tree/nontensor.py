@@ -880,12 +880,19 @@ class LinkedList(list[Any]):
         ['z', 'b']
     """
 
-    def __init__(self, items: list[Any], source: Array, mapped: NonTensorStack | None) -> None:
+    def __init__(
+        self, items: Iterable[Any] = (), source: Array | None = None, mapped: NonTensorStack | None = None
+    ) -> None:
+        linked = source is not None and source.ndim > 1
         super().__init__(
-            LinkedList(item, source[i], mapped) if source.ndim > 1 else item for i, item in enumerate(items)
+            LinkedList(item, source[i], mapped) if linked else item  # type: ignore[index]
+            for i, item in enumerate(items)
         )
-        self._source: Array | None = source
+        self._source = source  # None for a list of its own, as `dataclasses.asdict` makes
         self._mapped = mapped  # the entry, if writes also go to mapped files
+
+    def __reduce__(self) -> Any:
+        return list, (list(self),)  # a copy writes nowhere: torch's default_collate fills one
 
     def __setitem__(self, index: Any, value: Any) -> None:
         # Once resized the list no longer mirrors the batch, so it stops writing back.

@@ -1,6 +1,9 @@
 """Non-tensor data: one object for the batch, or one per element in an object array."""
 
+import copy
+import dataclasses
 import datetime
+import pickle
 from typing import Any
 
 import numpy as np
@@ -8,7 +11,16 @@ import pytest
 from helpers.cases import each_case, raises
 
 import lite
-from lite import MetaData, NonTensorData, NonTensorStack, TensorDict, is_non_tensor, lazy_stack, stack
+from lite import (
+    MetaData,
+    NonTensorData,
+    NonTensorStack,
+    TensorClass,
+    TensorDict,
+    is_non_tensor,
+    lazy_stack,
+    stack,
+)
 
 
 def rows(*values: Any) -> TensorDict:
@@ -80,6 +92,20 @@ def test_linked_list_writes_back_until_resized():
     grid = TensorDict({"s": [["a", "b"]]}, batch_size=[1, 2])
     grid["s"][0][1] = ["payload"]
     assert grid["s"] == [["a", ["payload"]]]
+
+
+def test_copies_of_the_list_write_nowhere():
+    """torch's `default_collate` writes its columns into a copy of the first row's list."""
+
+    class Rows(TensorClass):
+        s: Any
+
+    rows = Rows(s=[["a", "b"], ["c", "d"]], batch_size=[2, 2])
+    for copied in (copy.copy(rows.s), copy.deepcopy(rows.s), pickle.loads(pickle.dumps(rows.s))):
+        copied[0] = "z"
+        assert rows.s == [["a", "b"], ["c", "d"]]
+    assert dataclasses.asdict(rows) == {"s": rows.s}
+    assert lite.collate([{"s": rows[0].s}, {"s": rows[1].s}])["s"] == [["a", "c"], ["b", "d"]]
 
 
 def test_clone_separates_the_rows():
