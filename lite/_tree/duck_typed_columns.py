@@ -101,10 +101,14 @@ def column_values(series: Any) -> Array:
     unit = _TIMES.get(getattr(dtype, "kind", ""))
     # also with a time zone, where to_numpy() gives objects
     if unit is not None and hasattr(series, "to_numpy"):
-        fine, coarse = (np.asarray(series.to_numpy(dtype=kind)) for kind in (unit, unit.replace("ns", "s")))
-        if not np.array_equal(fine.astype(coarse.dtype), coarse, equal_nan=True):  # NumPy lets them overflow
-            return np.asarray(series.to_numpy(dtype=object))
-        return fine.astype(np.int64)
+        coarse = np.asarray(series.to_numpy(dtype=unit.replace("ns", "s")))
+        try:
+            fine = np.asarray(series.to_numpy(dtype=unit))
+            if np.array_equal(fine.astype(coarse.dtype), coarse, equal_nan=True):
+                return fine.astype(np.int64)
+        except OverflowError:  # before NumPy 2.5 they come out as other times
+            pass
+        return np.asarray(series.to_numpy(dtype=object))
     return np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
 
 
