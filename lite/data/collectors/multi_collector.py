@@ -318,6 +318,8 @@ class MultiCollector(BackgroundCollector):
     # -- inside ---------------------------------------------------------------------------------
 
     def _ask(self, worker: _Worker) -> None:
+        if worker.collects:  # as after an interrupt
+            return
         with contextlib.suppress(OSError):  # where the process has ended, the answer says so
             worker.connection.send(("next", worker.take_weights()))
         worker.collects = self._iter + 1
@@ -437,8 +439,7 @@ class MultiAsyncCollector(MultiCollector):
 
     def _collect(self) -> Any:
         for worker in self._workers:
-            if not worker.collects:
-                self._ask(worker)
+            self._ask(worker)
         early = (worker for worker in self._workers if worker.early)  # that of all, after a `state_dict`
         done = min(early, key=lambda worker: worker.collects, default=None)
         if done is None:

@@ -107,6 +107,21 @@ def test_each_process_has_its_turn_where_a_state_is_taken_after_each_batch():
     assert all(set(found[i : i + 3]) == {0, 1, 2} for i in (1, 4)), found
 
 
+def test_a_batch_that_an_interrupt_left_is_the_next_one(monkeypatch):
+    collector = MultiSyncCollector([CountingEnv] * 2, Constant(), frames_per_batch=4, total_frames=-1)
+
+    def interrupted(worker):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(collector, "_answer", interrupted)
+        raises(KeyboardInterrupt, "", collector.next)
+    assert collector.next()["observation"].ravel().tolist() == [0, 1, 0, 1]
+    assert collector.next()["observation"].ravel().tolist() == [2, 0, 2, 0]
+    assert [collector.state_dict()[f"worker{i}"]["frames"] for i in (0, 1)] == [4, 4]  # and no third batch
+    collector.shutdown()
+
+
 @pytest.mark.depth
 def test_the_first_that_is_ready(capsys):
     stored = []
