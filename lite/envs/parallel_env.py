@@ -171,7 +171,8 @@ class ParallelEnv(BatchedEnvBase):
             try:
                 reply = worker.answered()
             except EOFError:
-                failed = failed or (i, worker.how_it_ended(self.shutdown_timeout), "")
+                ended = worker.how_it_ended(self.shutdown_timeout)
+                failed = failed or (i, f"{ended}; start() begins anew", "")
                 continue
             if reply[:1] == FAILED:
                 failed = failed or (i, *pickle.loads(reply[1:]))

@@ -209,7 +209,7 @@ def test_a_process_that_is_killed():
     env = ParallelEnv(2, CountingEnv)
     env.reset()
     os.kill(env._workers[0].process.pid, signal.SIGKILL)
-    raises(EnvError, r"environment 0 .*exit code -9", lambda: env.rollout(3))
+    raises(EnvError, r"environment 0 .*exit code -9; start\(\) begins anew", lambda: env.rollout(3))
 
 
 @pytest.mark.processes
