@@ -74,8 +74,11 @@ class CountingEnv(EnvBase):
 class Constant:
     """A policy that always does the same."""
 
+    def __init__(self, value: float = 0.5) -> None:
+        self.value = value
+
     def __call__(self, td: Any) -> Any:
-        return td.set("action", np.full((*td.batch_size, 1), 0.5, np.float32))
+        return td.set("action", np.full((*td.batch_size, 1), self.value, np.float32))
 
 
 def failing(limit: int = 3, fails_at: int = 2) -> CountingEnv:

@@ -62,7 +62,7 @@ class MultiCollector(BackgroundCollector):
         create_env_fn: functions that make environments, one for each process; or one, with `num_workers`.
         policy: as for `Collector`; each process has a copy.
         num_workers: how many processes; the number of functions if None.
-        policy_factory: makes the policy in each process, in place of `policy`.
+        policy_factory: makes the policy in each process, in place of `policy`; or a function for each.
         frames_per_batch: frames in a batch.
         total_frames: when to stop, at the end of a batch; -1 for never.
         create_env_kwargs: for the functions: a dict, or one for each.
@@ -92,7 +92,7 @@ class MultiCollector(BackgroundCollector):
         policy: Callable[[Any], Any] | None = None,
         *,
         num_workers: int | None = None,
-        policy_factory: Callable[[], Callable[[Any], Any]] | None = None,
+        policy_factory: Maker | Sequence[Maker] | None = None,
         frames_per_batch: int,
         total_frames: int = -1,
         create_env_kwargs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
@@ -121,10 +121,12 @@ class MultiCollector(BackgroundCollector):
             makers *= max(count, 1)
         given = {} if create_env_kwargs is None else create_env_kwargs
         keywords = [given] * count if isinstance(given, Mapping) else list(given)
-        if count < 1 or not len(makers) == len(keywords) == count:
+        many = isinstance(policy_factory, Sequence)
+        factories = list(policy_factory) if many else [policy_factory] * count  # type: ignore[arg-type]
+        if count < 1 or not len(makers) == len(keywords) == len(factories) == count:
             raise ValueError(
-                f"num_workers must be at least 1 and fit create_env_fn and its kwargs, got {count} for "
-                f"{len(makers)} and {len(keywords)}."
+                f"num_workers must be at least 1 and fit create_env_fn, its kwargs and policy_factory, got "
+                f"{count} for {len(makers)}, {len(keywords)} and {len(factories)}."
             )
         if policy is not None and policy_factory is not None:
             raise TypeError("give policy or policy_factory, not both.")
@@ -143,7 +145,6 @@ class MultiCollector(BackgroundCollector):
         self._workers: list[_Worker] = []
         kwargs = {
             "policy": policy,
-            "policy_factory": policy_factory,
             "frames_per_batch": self._share_of(self.requested_frames_per_batch),
             "init_random_frames": -(-(init_random_frames or 0) // count),
             "max_frames_per_traj": max_frames_per_traj,
@@ -155,8 +156,8 @@ class MultiCollector(BackgroundCollector):
             "auto_register_policy_transforms": auto_register_policy_transforms,
         }
         made = [
-            packed(maker, {**kwargs, "create_env_kwargs": dict(own)})
-            for maker, own in zip(makers, keywords, strict=True)
+            packed(maker, {**kwargs, "create_env_kwargs": dict(own), "policy_factory": factory})
+            for maker, own, factory in zip(makers, keywords, factories, strict=True)
         ]
         try:
             for i, data in enumerate(made):

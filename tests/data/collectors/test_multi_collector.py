@@ -64,6 +64,14 @@ def test_environments_may_have_processes_of_their_own():
         np.testing.assert_array_equal(batch["observation"].squeeze(-1), [[[0, 1, 2, 0, 1]] * 2])
 
 
+def test_each_process_may_have_a_policy_of_its_own():
+    factories = [Constant, partial(Constant, 0.25)]
+    with MultiSyncCollector(
+        CountingEnv, num_workers=2, policy_factory=factories, frames_per_batch=4
+    ) as collector:
+        np.testing.assert_array_equal(collector.next()["action"][..., 0], [[0.5, 0.5], [0.25, 0.25]])
+
+
 def test_a_state_goes_on_where_it_was():
     def started(policy, **words):
         return MultiAsyncCollector([CountingEnv], policy, frames_per_batch=4, total_frames=12, **words)
@@ -162,6 +170,7 @@ def test_wrong_arguments():
     for words, error in (
         ({"num_workers": 3, "create_env_kwargs": [{}]}, ValueError),
         ({"num_workers": 0}, ValueError),
+        ({"policy_factory": [Constant, Constant]}, ValueError),
         ({"policy": Constant(), "policy_factory": Constant}, TypeError),
         ({"cat_results": "rows"}, ValueError),
     ):
