@@ -343,12 +343,13 @@ class Evaluator:
     def _start(self) -> None:
         """Make the environment and the policy, the first time."""
         if self.env is None:
-            self.env = self._make_env
-            if _is_maker(self.env):
-                self.env = self.env()
-                for part in self.env.modules() if isinstance(self.env, Module) else ():
+            env = self._make_env
+            if _is_maker(env):
+                env = env()
+                for part in env.modules() if isinstance(env, Module) else ():
                     if isinstance(part, (VecNorm, VecNormV2)):
                         part.freeze()
+            self.env = env
         if self.policy is None and self._make_policy is not None:
             self.policy = self._make_policy(self.env)
 

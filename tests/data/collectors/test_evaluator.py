@@ -177,6 +177,16 @@ def test_what_a_thread_raises_is_raised_here() -> None:
     evaluator.shutdown()
 
 
+def test_an_environment_that_cannot_be_made() -> None:
+    def make() -> EnvBase:
+        raise OSError("no display")
+
+    evaluator = Evaluator(make, policy(), **SHORT)
+    for _ in range(2):
+        raises(OSError, "no display", lambda: evaluator.evaluate())
+    evaluator.shutdown()
+
+
 def test_as_a_hook_of_a_collector() -> None:
     steps = []
     evaluator = Evaluator(DrawnEnv(), policy(), **SHORT, on_result=lambda td: steps.append(td["eval/step"]))
