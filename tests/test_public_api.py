@@ -111,6 +111,7 @@ STAGES = {
     ),
     "from lite.nn.losses import ClipPPOLoss": ("lite.nn.losses.language", "lite.nn.losses.sac"),
     f"import {', '.join(PACKAGES)}": HEAVY,
+    "lite.jit(lambda x: x + 1)(numpy.ones(3))": ("lite._files.flat", "html"),
 }
 PROGRAM = """
 import sys, numpy

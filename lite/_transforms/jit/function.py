@@ -7,7 +7,7 @@ import sys
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack, overload
 
 from lite._arrays.caller import warn
 from lite._arrays.settings import settings_now
@@ -16,12 +16,14 @@ from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.bound import Bound, is_object_type, object_key
 from lite._transforms.jit.named import Named, accepted, checked_names, named_axes, parameters
 from lite._transforms.jit.runner import Runner
-from lite._transforms.jit.saved import Lowered, no_state
-from lite._transforms.jit.saved_state import in_file
+from lite._transforms.jit.saved_state import in_file, no_state
 from lite._transforms.jit.stateful import HELD, Keys, Restart, Stateful, stateful
 from lite._transforms.jit.structure import ARRAY, DONATED, FIXED, Flattener, Structure, dynamic_shapes
 from lite._transforms.jit.tracing import Program, added_entries, is_same_with_added_entries, trace_function
 from lite._transforms.jit.view import GraphView
+
+if TYPE_CHECKING:
+    from lite._transforms.jit.saved import Lowered
 
 _GRAPHS = 64  # kept of a function
 _CHANGES = 8  # traces for other values of names after which a warning says so
@@ -387,6 +389,8 @@ class JitFunction:
             >>> lite.jit(np.tanh).lower(np.zeros(3)).graph.operators
             {'Tanh': 1}
         """
+        from lite._transforms.jit.saved import Lowered  # files, digests: 10 ms of a program's first call
+
         inner, args, kwargs = self._with_objects(args, kwargs)
         if inner is not self:
             return inner.lower(*args, **kwargs)
@@ -543,10 +547,8 @@ class JitFunction:
             lines = [node.line for node in again.traced.nodes if f"{node.op}_" in str(error) and node.line]
             if not lines:
                 raise
-            where = " or".join(dict.fromkeys(lines))
-            raise NotImplementedError(
-                f"cannot be run: {error}. The function computes that{where}."
-            ) from error
+            at = " or".join(dict.fromkeys(lines))
+            raise NotImplementedError(f"cannot be run: {error}. The function computes that{at}.") from error
         self._kept[key] = runner
         self._named.compare_contents([one.array for one in program.captured.values()])
         while len(self._kept) > _GRAPHS:
@@ -578,9 +580,7 @@ def _pairs(program: Program, flat: Flattener, held: int) -> dict[int, str]:
     first result of the same shape and dtype that is not taken. The first `held` leaves, which belong to a
     `Stateful`, are what they were if they are not written.
     """
-    set_entries = {
-        (i, key): names[0] for i, key, structure, names in program.entries if structure == (ARRAY,)
-    }
+    set_entries = {(i, key): names[0] for i, key, form, names in program.entries if form == (ARRAY,)}
     known = {name: (shape, dtype) for name, shape, dtype in program.traced.outputs}
     free = list(program.results)
     used = {x.name for x in program.traced.inputs}

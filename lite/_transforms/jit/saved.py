@@ -29,7 +29,7 @@ from lite._transforms.jit.draws import METHODS, Draw, Seeded
 from lite._transforms.jit.fitting import ABSENT, Place, difference, in_form, narrowed, titles, unread
 from lite._transforms.jit.joining import Joined
 from lite._transforms.jit.runner import Runner
-from lite._transforms.jit.saved_state import Loaded
+from lite._transforms.jit.saved_state import Loaded, no_state
 from lite._transforms.jit.structure import NUMBER, Structure, containers_of, leaf_count
 from lite._transforms.jit.tiling import Tiles
 from lite._transforms.jit.tracing import NAN, Program
@@ -117,11 +117,6 @@ class Lowered:
             with new_file(str(file)) as out:
                 out.write(data)
         return target
-
-
-def no_state(name: str) -> RuntimeError:
-    """The error of a state that is requested before it exists."""
-    return RuntimeError(f"{name} has no state: it keeps the arguments of donate=... from a call on.")
 
 
 class Step:

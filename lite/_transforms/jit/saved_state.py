@@ -143,3 +143,8 @@ class Loaded(Held):
     def take(self, given: Arrays) -> None:
         """Store the arrays that a run returned as the state."""
         self.store(given, self._same)
+
+
+def no_state(name: str) -> RuntimeError:
+    """The error of a state that is requested before it exists."""
+    return RuntimeError(f"{name} has no state: it keeps the arguments of donate=... from a call on.")

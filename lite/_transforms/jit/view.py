@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from html import escape
 
 from lite._transforms.graphs.trace import Traced
 
@@ -54,6 +53,8 @@ class GraphView:
 
     def to_html(self) -> str:
         """A table of the graph, without scripts."""
+        from html import escape  # with its entities, a millisecond of a program's first call
+
         head = "<tr><th>result</th><th>operator</th><th>reads</th></tr>"
         rows = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in self._rows()
