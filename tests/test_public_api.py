@@ -103,6 +103,7 @@ STAGES = {
     ),
     "import lite.data, lite.models": ("lite.data.", "lite.models.", "lite.nn"),
     "from lite.data import TensorDictReplayBuffer, LazyMemmapStorage": ("lite.nn", "lite.data.collectors"),
+    "from lite.data import PrioritizedReplayBuffer": ("concurrent.futures",),
     "from lite.models import OnnxWrapper": ("lite.nn.distributions", "lite.nn.layers"),
     "from lite.data import Collector": (
         "lite.nn.values.base",

@@ -12,9 +12,8 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -46,6 +45,9 @@ from lite.data.replay.trees import is_tree, mapped
 from lite.data.replay.writers import RoundRobinWriter, TensorDictMaxValueWriter, Writer
 from lite.kernels._integer import integer
 from lite.kernels._threads import submit
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future, ThreadPoolExecutor
 
 _ABOUT = "buffer_metadata.json"
 _DAMAGE = (ValueError, LookupError, TypeError, AttributeError, OverflowError)
@@ -415,6 +417,8 @@ class ReplayBuffer:
         """The next batch that a thread has sampled ahead of time."""
         with self._ahead_lock:
             if self._executor is None:
+                from concurrent.futures import ThreadPoolExecutor  # with logging, 3 ms of a first import
+
                 # One thread: batches come in the order of the generator.
                 self._executor = ThreadPoolExecutor(1, "lite-replay")
                 _drawing_ahead.add(self)
@@ -671,6 +675,8 @@ class ReplayBuffer:
             load_parts()
             if not isinstance(self._storage, TensorStorage) or self._storage.initialized:
                 self._keep(alone=True)
+            from concurrent.futures import Future
+
             for data, info, *size in state_dict.get("_drawn_ahead", ()):  # older states have no size
                 done: Future[Any] = Future()
                 done.set_result((copied(data), dict(info)))
