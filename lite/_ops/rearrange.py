@@ -53,7 +53,8 @@ def gather(td: Container, dim: int, index: object, out: object = None, *, inplac
 
     Args:
         dim: the batch dimension to pick from.
-        index: integers with as many dimensions as the batch.
+        index: integers of the batch size but for `dim`. Dimensions of size 1, or missing on the right, are
+            repeated.
         out: TensorDict whose arrays receive the result, and which is returned.
         inplace: replace the entries and batch size of self, and return it.
 
@@ -75,19 +76,22 @@ def gather(td: Container, dim: int, index: object, out: object = None, *, inplac
     array = as_array(wrap(index))
     if not -len(size) <= dim < len(size):
         raise RuntimeError(f"Cannot gather tensordict with shape {size} along dim {dim}.")
-    fits = all(
-        n <= m for i, (n, m) in enumerate(zip(array.shape, size, strict=False)) if i != dim % len(size)
-    )
-    if array.ndim != len(size) or array.size == 0 or array.dtype.kind not in "iu" or not fits:
+    d = dim % len(size)
+    shape = array.shape + (1,) * (len(size) - array.ndim)
+    wanted = (*size[:d], *shape[d : d + 1], *size[d + 1 :])
+    fits = len(shape) == len(size) and all(n in (1, m) for n, m in zip(shape, wanted, strict=True))
+    if array.size == 0 or array.dtype.kind not in "iu" or not fits:
         raise RuntimeError(
             f"index must be a non-empty integer array that fits batch size {size}, got shape "
             f"{array.shape} and dtype {array.dtype}."
         )
+    if array.shape != wanted:
+        array = np.broadcast_to(array.reshape(shape), wanted)
     source: Any = td
     if source._parts() is not None and is_stackable(source):  # otherwise for each part
         source = source.contiguous()
     rows = array.ndim == 1 and plain_arrays(source)
-    result = source._run(Take(size, 0, array) if rows else Gather(dim % len(size), array))
+    result = source._run(Take(size, 0, array) if rows else Gather(d, array))
     if td._names is not None:  # an index array drops names in lazy stacks, at any depth
         set_names(result, td._names)
     if inplace:

@@ -118,11 +118,21 @@ def test_gather_takes_either_out_or_inplace() -> None:
         raises(ValueError, "either", td.gather, 0, index, out=both, inplace=True)
     np.testing.assert_array_equal(td["a"], [0, 1])
     wide = TensorDict({"a": np.arange(6).reshape(2, 3)}, [2, 3])
-    assert wide.gather(-2, np.array([[1, 0]] * 4))["a"].tolist() == [[3, 1]] * 4
-    for wrong in (np.zeros((1, 4), int), np.zeros(1, int), np.zeros((0, 3), int), np.zeros((1, 2))):
+    assert wide.gather(-2, np.array([[1, 0, 1]] * 4))["a"].tolist() == [[3, 1, 5]] * 4
+    for wrong in (np.zeros((1, 4), int), np.zeros((1, 2), int), np.zeros((0, 3), int), np.zeros((1, 3))):
         raises(RuntimeError, r"fits batch size \(2, 3\)", wide.gather, 0, wrong)
     for dim in (2, -3):
         raises(RuntimeError, f"Cannot gather .* along dim {dim}", wide.gather, dim, np.zeros((1, 1), int))
+
+
+@each_case("make", [lambda td: td, lambda td: lazy_stack([td[:, i] for i in range(3)], 1)])
+def test_gather_repeats_an_index_that_has_fewer_dims(make):
+    rows = np.arange(6).reshape(2, 3)
+    td = make(TensorDict({"a": rows}, [2, 3]))
+    for index in ([1, 0, 1], [[1], [0], [1]]):
+        np.testing.assert_array_equal(td.gather(0, np.array(index))["a"], rows[[1, 0, 1]])
+    np.testing.assert_array_equal(td.gather(1, np.array([[2, 0]]))["a"], rows[:, [2, 0]])
+    np.testing.assert_array_equal(td.gather(1, np.array([2, 0]))["a"], [[2], [3]])  # one for each row
 
 
 def test_gather_keeps_the_names_of_nested_stacks():
