@@ -8,6 +8,7 @@ at the operation, and a nested node or an object array needs no code of its own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from operator import itemgetter
@@ -213,13 +214,14 @@ class Swap(Permute):
 
 
 class Expand(BatchOp):
-    """Broadcast the batch dimensions; the result is a read-only view."""
+    """Broadcast the batch dimensions; the result is a view, read-only where elements are repeated."""
 
-    __slots__ = ("dtype", "known", "plan", "steps")
+    __slots__ = ("dtype", "known", "plan", "repeats", "steps")
     known: Shape | None
     steps: Shape
     dtype: np.dtype[Any]
     plan: tuple[Shape, Shape]
+    repeats: bool
 
     def __init__(self, ndim: int, shape: Shape) -> None:
         self.ndim = ndim
@@ -236,10 +238,14 @@ class Expand(BatchOp):
             elif value.flags.c_contiguous and dtype.kind in "biufc":
                 shape, strides = self.plan = self._plan(own, steps)
                 self.known, self.steps, self.dtype = own, steps, dtype
+                self.repeats = math.prod(shape) != value.size
             else:
-                return np.broadcast_to(value, self.shape + own[self.ndim :])
+                shape = self.shape + own[self.ndim :]
+                same = math.prod(shape) == value.size
+                return value.reshape(shape) if same else np.broadcast_to(value, shape)
             out: Array = np.ndarray(shape, dtype, value, 0, strides)
-            out.setflags(False)  # type: ignore[call-arg]  # by position it takes half the time
+            if self.repeats:
+                out.setflags(False)  # type: ignore[call-arg]  # by position it takes half the time
             return out
         return np.broadcast_to(value, self.shape + value.shape[self.ndim :])
 

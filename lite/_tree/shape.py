@@ -343,7 +343,9 @@ class BatchShape(TensorCollection):
     moveaxis = movedim
 
     def expand(self, *shape: object, size: object = None, inplace: bool = False) -> Self:
-        """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are read-only views.
+        """Broadcast the batch dimensions to `shape` (-1 keeps a size); leaves are views.
+
+        They are read-only where rows are repeated.
 
         Args:
             shape: the new batch size.

@@ -117,13 +117,23 @@ def test_nothing_to_do_gives_self() -> None:
         (lambda td: td.narrow(0, 3, 2), IndexError, "leave dim 0"),
         (lambda td: td.repeat(2), ValueError, "one count per batch dim"),
         (lambda td: td.gather(2, np.zeros((1, 1), int)), RuntimeError, "along dim 2"),
-        (lambda td: td.gather(0, np.zeros((1,), int)), RuntimeError, "index must be"),
+        (lambda td: td.gather(0, np.zeros((1, 2), int)), RuntimeError, "index must be"),
     ],
 )
 def test_errors(operation: Callable[[Any], Any], error: type[Exception], message: str | None) -> None:
     td = tree()
     with unchanged(td), pytest.raises(error, match=message):
         operation(td)
+
+
+def test_leaves_are_writable_where_expand_repeats_none() -> None:
+    source = TensorDict({"a": np.zeros(3), "n": {"b": np.zeros((3, 4, 2))[:, ::2]}}, batch_size=[3])
+    for shape in ((3,), (-1,), (1, 3)):
+        source.expand(*shape).add_(1)
+    np.testing.assert_array_equal(source["a"], [3.0] * 3)
+    np.testing.assert_array_equal(source["n", "b"], np.full((3, 2, 2), 3.0))
+    source["a"].setflags(write=False)
+    assert not source.expand(3)["a"].flags.writeable
 
 
 def test_expanded_leaves_are_read_only() -> None:

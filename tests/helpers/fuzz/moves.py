@@ -143,7 +143,8 @@ def transpose(x: Array, ndim: int, a: int, b: int) -> Array:
 @move(lambda names, shape, *new: [None] * (len(new) - len(names)) + names)
 def expand(x: Array, ndim: int, *new: int) -> Array:
     np.broadcast_to(np.empty(x.shape[:ndim]), new)
-    return np.broadcast_to(x, new + x.shape[ndim:])
+    full = new + x.shape[ndim:]
+    return x.reshape(full) if np.prod(full) == x.size else np.broadcast_to(x, full)
 
 
 @move(kept)
