@@ -17,6 +17,7 @@ from lite._tree.names import check_names, set_names
 from lite._tree.nontensor import NonTensorBase
 from lite._tree.protocol import MISSING, Container, T, class_registry, missing_key
 from lite._tree.walks import keep, leaves, map_tree, nodes
+from lite._tree.writes import Writes
 
 
 def cat_tensors(td: T, *keys: NestedKey, out_key: NestedKey, dim: int = 0, keep_entries: bool = False) -> T:
@@ -130,6 +131,8 @@ def separates(
     if td.is_locked:
         raise RuntimeError(LOCK_ERROR)
     paths = [require_path(key) for key in keys]
+    # What is in a node that is taken goes with it.
+    paths = [path for path in paths if not any(path[:n] in paths for n in range(1, len(path)))]
     found = {path: td._get_entry(path) for path in paths}
     out = td._with({})
     for path, entry in found.items():
@@ -138,10 +141,12 @@ def separates(
                 raise missing_key(td, path)
             continue
         out._set_path(path, default if entry is None else entry, False)
-    for path, entry in found.items():
-        if entry is not None:
-            td.del_(to_key(path))
-    return out if not filter_empty else _without_empty_nodes(td, paths, out)
+    with Writes() as writes:  # a node may be locked
+        writes.keep(td)
+        for path, entry in found.items():
+            if entry is not None:
+                td.del_(to_key(path))
+        return out if not filter_empty else _without_empty_nodes(td, paths, out)
 
 
 def _without_empty_nodes(td: Container, paths: list[Path], out: object) -> Any:

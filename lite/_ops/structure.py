@@ -15,6 +15,7 @@ from lite._tree.keys import NestedKey, require_path, to_key
 from lite._tree.lock import LOCK_ERROR
 from lite._tree.protocol import MISSING, Container, T, class_registry, missing_key
 from lite._tree.undo import flattened, remember, unflattened
+from lite._tree.writes import Writes
 
 
 def _with_entries(td: T, entries: Mapping[str, Any]) -> T:
@@ -155,14 +156,14 @@ def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = Fals
         td._put(new[0], entry)  # known to fit
         td._remove(old[0])
         return td
-    if new[: len(old)] == old:
-        # Moved into itself: the old key must be free for the new node.
-        td.del_(to_key(old))
-        td._set_path(new, entry, False)
-        return td
-    td._set_path(new, entry, False)
-    if old[: len(new)] != new:
-        td.del_(to_key(old))
+    into_itself = new[: len(old)] == old  # the old key must be free for the new node
+    with Writes() as writes:  # a node may be locked
+        writes.keep(td)
+        if into_itself:
+            td.del_(to_key(old))
+        td._set_path(new, entry, False, writes)
+        if not into_itself and old[: len(new)] != new:
+            td.del_(to_key(old))
     return td
 
 

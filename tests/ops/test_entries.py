@@ -70,6 +70,11 @@ def test_separates():
     kept = tree()
     kept.separates(("n", "m", "c"), filter_empty=False)
     assert ("n", "m") in kept
+    both = kept.separates("n", ("n", "b"))
+    assert (list(both.keys(True)), "n" in kept) == ([("n", "b"), ("n", "m"), "n"], False)
+    td["n"].lock_()
+    with unchanged(td), pytest.raises(RuntimeError, match="locked"):
+        td.separates("a", ("n", "b"))
 
 
 def test_separates_missing_keys():

@@ -93,6 +93,9 @@ def test_rename() -> None:
     assert td.rename_key_("n", ("n", "inner")) is td
     assert td["n", "inner"] is a
     assert list(td.keys()) == ["i", "n"]
+    td["n"].lock_()
+    with unchanged(td), pytest.raises(RuntimeError, match="locked"):
+        td.rename_key_(("n", "inner"), ("q", "r"))
 
 
 @each_case(
