@@ -395,7 +395,7 @@ class Dense(Container):
                 names = result_names(items, names, len(shape))
             return self._basic(items, (*items, Ellipsis), shape, names)
         if kind is range or (kind is list and set(map(type, index)) == {int}):
-            index = np.asarray(index)
+            index = np.asarray(index) if index else np.zeros(0, np.intp)
             kind = ndarray
         # Rows, in a third of the time. NumPy checks the bounds of the index, so there must be an array.
         if kind is ndarray and index.ndim == 1 and self._count_arrays():

@@ -29,7 +29,7 @@ class Places:
 
 INDICES = [
     0, -1, np.int64(2), np.array(1), slice(1, 3), slice(None, None, -1), slice(3, None, -2), None,
-    (slice(None), 1), (1, 2), (..., 0), (0, ...), (None, 1, None), [0, 2], [], range(1, 3),
+    (slice(None), 1), (1, 2), (..., 0), (0, ...), (None, 1, None), [0, 2], [], range(1, 3), range(0),
     np.array([[0, 1], [2, 3]]), [True, False, True, False], np.arange(12).reshape(4, 3) % 2 == 0,
     (slice(None), [True, False, True]), ([0, 1], [2, 0]), ([0, 1], None, [2, 0]), (slice(1, 3), [0, 2]), True,
     (slice(None), range(2, -1, -2)), Place(), (Place(), 0), (slice(None), Places()),
