@@ -32,6 +32,13 @@ def test_a_node_is_free_once_its_parents_are_gone() -> None:
     assert not node.unlock_().is_locked
 
 
+def test_parents_that_are_gone_leave_nothing_behind() -> None:
+    node = TensorDict(b=1)
+    for _ in range(3):
+        TensorDict(n=node).lock_()
+    assert len(node._lock_parents) == 1
+
+
 def test_a_node_shared_by_two_roots() -> None:
     node = TensorDict(b=1)
     first, second = TensorDict(n=node).lock_(), TensorDict(n=node).lock_()
