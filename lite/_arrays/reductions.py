@@ -32,7 +32,7 @@ def _is_half(dtype: np.dtype[Any]) -> bool:
 @lru_cache(maxsize=64)  # cached, as NumPy computes properties of a dtype at each access
 def _sum_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.kind in "biu":
-        return np.dtype(np.uint64 if dtype.type is np.uint64 else np.int64)
+        return np.dtype(np.uint64 if dtype.newbyteorder("=") == np.uint64 else np.int64)
     if _is_half(dtype):
         return np.dtype(np.float32)
     return dtype if dtype.isnative else dtype.newbyteorder("=")  # ufuncs reduce in no other order

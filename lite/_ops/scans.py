@@ -46,7 +46,7 @@ class _Kept(Scope):
 
 def _running(ufunc: np.ufunc, dtype: np.dtype[Any] | None = None) -> Callable[[Array, int], Any]:
     def call(array: Array, axis: int) -> Any:
-        small = dtype is None and array.dtype.kind in "biu" and array.dtype.type is not np.uint64
+        small = dtype is None and array.dtype.kind in "biu" and array.dtype.newbyteorder("=") != np.uint64
         return ufunc.accumulate(array, axis, dtype=np.int64 if small else dtype)
 
     return call

@@ -25,8 +25,9 @@ def test_running_sums_and_products(name, fn, dim):
     assert (out.batch_size, out.names, out["s"]) == ((4, 3), ["t", "u"], "x")
     flat = fn(td)  # as NumPy's function without an axis
     np.testing.assert_allclose(flat["a"], fn(td["a"].reshape(12, 2), axis=0))
-    large = fn(TensorDict({"a": np.array([2**63, 1], ">u8")}, [2]))["a"]
-    assert (large.dtype, large.tolist()[0]) == (np.uint64, 2**63)  # as int64 it would be negative
+    for kind in (">u8", "Q"):  # C's long long is a type of its own beside uint64
+        large = fn(TensorDict({"a": np.array([2**63, 1], kind)}, [2]))["a"]
+        assert (large.dtype, large.tolist()[0]) == (np.uint64, 2**63)  # as int64 it would be negative
 
 
 def test_best_so_far_gives_the_latest_of_equals():
