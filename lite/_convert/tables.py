@@ -73,8 +73,8 @@ def from_pandas(
     """A TensorDict of the columns of a data frame, with one batch dimension: its rows.
 
     Numbers become arrays, categories their codes, times nanoseconds since 1970, everything else
-    objects. What is missing is NaN, the code -1, and of times NumPy's NaT: the least int64, -2**63.
-    The index is left out; `dataframe.reset_index()` makes a column of it.
+    objects. What is missing is NaN, the code -1, None among objects, and of times NumPy's NaT: the least
+    int64, -2**63. The index is left out; `dataframe.reset_index()` makes a column of it.
 
     Args:
         dataframe: the data frame.

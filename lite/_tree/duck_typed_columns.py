@@ -93,7 +93,8 @@ def duck_typed_column(value: Any) -> Array | None:
 
 def column_values(series: Any) -> Array:
     """The array of a pandas column: numbers, codes of categories, nanoseconds (since 1970 for times), or
-    objects, as are times that nanoseconds do not reach (before 1678, after 2262).
+    objects, as are times that nanoseconds do not reach (before 1678, after 2262) and integers from 2**53 on
+    beside missing ones. Among objects, what is missing is None.
     """
     dtype = getattr(series, "dtype", None)  # several columns of one name have none
     if str(dtype) == "category":
@@ -108,8 +109,18 @@ def column_values(series: Any) -> Array:
                 return fine.astype(np.int64)
         except OverflowError:  # before NumPy 2.5 they come out as other times
             pass
-        return np.asarray(series.to_numpy(dtype=object))
-    return np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
+        return _objects(series)
+    array = np.asarray(series.to_numpy() if hasattr(series, "to_numpy") else series)
+    if array.dtype.kind == "f" and getattr(dtype, "kind", "") in ("i", "u") and (abs(array) >= 2**53).any():
+        return _objects(series)  # beside missing ones pandas 3 rounds them
+    return _objects(series) if array.dtype == object and hasattr(series, "isna") else array
+
+
+def _objects(series: Any) -> Array:
+    """The objects of a pandas column; what is missing is None, as Arrow takes no NaN among texts."""
+    out = np.array(series.to_numpy(dtype=object))
+    out[np.asarray(series.isna())] = None
+    return out
 
 
 def _refusal(value: object, reason: str) -> Exception:

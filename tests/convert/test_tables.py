@@ -51,12 +51,31 @@ def test_columns_of_other_kinds() -> None:
     raises(ValueError, "two columns share one", from_pandas, pandas.DataFrame({1: [0], "1": [1]}))
 
 
+def test_integers_beside_missing_ones_are_not_rounded() -> None:
+    frame = pandas.DataFrame({"small": [5, None], "large": [2**53 + 1, None]}, dtype="Int64")
+    found = from_pandas(frame)
+    np.testing.assert_array_equal(found["small"], [5, np.nan])
+    assert found["large"] == [2**53 + 1, None]
+
+
+@each_case("kind", ["str", "string", "boolean", object])
+def test_missing_objects_are_none_as_in_files(kind: Any, tmp_path: Any) -> None:
+    column = pandas.Series([True, None] if kind == "boolean" else ["x", None], dtype=kind)
+    td = from_pandas(pandas.DataFrame({"s": column}))
+    assert td["s"] == [column[0], None]
+    td.to_parquet(tmp_path / "td")
+    assert TensorDict.from_parquet(tmp_path / "td")["s"] == td["s"]
+    (tmp_path / "csv").write_text("s,n\na,1\n,2\n")
+    assert TensorDict.from_csv(tmp_path / "csv")["s"] == ["a", None]
+
+
 @each_case("zone", [None, "UTC"])
 @each_case("last", ["1500-01-01", "9999-12-31"])
 def test_times_that_nanoseconds_do_not_reach(zone: Any, last: str) -> None:
     days = pandas.Series(pandas.to_datetime(["2024-01-01", None, last]).as_unit("us").tz_localize(zone))
     found = from_pandas(pandas.DataFrame({"day": days}))
-    assert found["day"][::2] == [pandas.Timestamp("2024-01-01", tz=zone), pandas.Timestamp(last, tz=zone)]
+    moments = [pandas.Timestamp("2024-01-01", tz=zone), None, pandas.Timestamp(last, tz=zone)]
+    assert found["day"] == moments
     assert TensorDict({"day": days[::2]}, [2])["day"] == found["day"][::2]
     assert from_pandas(pandas.DataFrame({"day": days[:2]}))["day"].dtype == np.int64
 
