@@ -236,6 +236,8 @@ def from_arrow(table: Any) -> Any:
 def _arrow_values(package: ModuleType, column: Any) -> Any:
     chunks = column.combine_chunks() if isinstance(column, package.ChunkedArray) else column
     array = package.concat_arrays(chunks.chunks) if isinstance(chunks, package.ChunkedArray) else chunks
+    if package.types.is_dictionary(array.type):  # a category of pandas
+        array = array.dictionary_decode()
     kind = array.type
     if isinstance(kind, package.BaseExtensionType) and _is_list(package.types, kind.storage_type):
         values = _arrow_values(package, array.storage)

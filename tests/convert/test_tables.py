@@ -193,6 +193,7 @@ def test_columns_that_others_write() -> None:
             "missing": [[0, 1], None, [4, 5], [6, 7]],
             "words": [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]],
             "time": pyarrow.array([moment, None, moment, moment], pyarrow.timestamp("ms", "Europe/Paris")),
+            "category": pyarrow.array([10, 20, None, 10]).dictionary_encode(),
             "duration": pyarrow.array([1, None, 2, 3], pyarrow.duration("us")),
             "antiquity": pyarrow.array(
                 [datetime.datetime(1, 1, 1), None, moment, moment], pyarrow.timestamp("us")
@@ -202,6 +203,7 @@ def test_columns_that_others_write() -> None:
     td = lite.from_arrow(table.slice(1))
     np.testing.assert_array_equal(td["float"], np.array([np.nan, np.nan, 0], np.float32), strict=True)
     np.testing.assert_array_equal(td["int"], np.array([np.nan, 3, 4]), strict=True)
+    np.testing.assert_array_equal(td["category"], [20, np.nan, 10])
     np.testing.assert_array_equal(td["list"], np.arange(2, 8).reshape(3, 2), strict=True)
     np.testing.assert_array_equal(
         td["image"][:, 2], np.array([[1, 2], [2, 3], [3, 4]], np.uint8), strict=True
