@@ -47,6 +47,7 @@ ERRORS = {
     "permute": lambda b: b.e.PermuteTransform((0, 1), in_keys=["x"]),
     "permute too many": lambda b: b.e.PermuteTransform((-1, -3, -2), in_keys=["x"])(batch(b, {"x": OBS})),
     "flatten": lambda b: b.e.FlattenObservation(0, -1),
+    "flatten what is not there": lambda b: b.e.FlattenObservation(-2, -1, ["x"])(batch(b, {"x": OBS[0]}, ())),
     "frames along dim": lambda b: b.e.CatFrames(2, 0),
     "frames without a batch": lambda b: b.e.CatFrames(2, -1, ["x"])(batch(b, {"x": OBS}, ())),
     "grey of four": lambda b: b.e.GrayScale(["x"])(batch(b, {"x": IMAGE})),

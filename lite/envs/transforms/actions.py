@@ -58,6 +58,7 @@ class ActionScaling(Transform):
     """
 
     invertible = True
+    _alike = 0  # the first dimensions of loc and scale along which they are the same
 
     def __init__(
         self,
@@ -154,6 +155,9 @@ class ActionScaling(Transform):
                 raise RuntimeError("loc and scale are not set: give them, or put this into an environment.")
             self._set_from(parent.full_action_spec[self.in_keys_inv[0]])
         loc, scale = self.loc, self.scale
+        if loc.ndim > 1 and action.shape[action.ndim - loc.ndim :] != loc.shape:
+            # Of a batch of environments, and those of another batch are scaled alike.
+            loc, scale = (part[(0,) * self._alike] for part in (loc, scale))
         if loc.size > 1 and (action.ndim == 0 or action.shape[-1] != loc.shape[-1]):
             raise ValueError(
                 f"the action must end with {loc.shape[-1]}, the size of loc, got {action.shape}."
@@ -163,6 +167,10 @@ class ActionScaling(Transform):
     def _set_from(self, spec: TensorSpec) -> None:
         if not isinstance(spec, Bounded) or not _finite(spec) or not (spec.low < spec.high).all():
             raise RuntimeError(f"ActionScaling needs actions with finite bounds that differ, got {spec}.")
+        low, high = spec.low, spec.high
+        while low.ndim > 1 and (low == low[:1]).all() and (high == high[:1]).all():
+            low, high = low[0], high[0]
+        self._alike = spec.ndim - low.ndim
         self._set_buffer("loc", as_buffer(spec.high / 2 + spec.low / 2, floating=True))
         self._set_buffer("scale", as_buffer(spec.high / 2 - spec.low / 2, floating=True))
 
@@ -182,10 +190,8 @@ class ActionScaling(Transform):
 
     def __repr__(self) -> str:
         loc, scale = (self.loc, self.scale) if self.initialized else ("<uninitialized>",) * 2
-        return (
-            f"ActionScaling(loc={loc}, scale={scale}, standard_normal={self.standard_normal}, "
-            f"in_keys_inv={self.in_keys_inv})"
-        )
+        numbers = f"loc={loc}, scale={scale}, standard_normal={self.standard_normal}"
+        return f"ActionScaling({numbers}, in_keys_inv={self.in_keys_inv})"
 
 
 class ActionMask(EnvironmentTransform):

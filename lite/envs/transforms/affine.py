@@ -51,10 +51,8 @@ class _Affine(Transform):
         loc, scale = self.loc, self.scale
         if isinstance(loc, UninitializedBuffer) or loc.size != 1 or scale.size != 1:
             return super().__repr__()
-        return (
-            f"{type(self).__name__}(loc={float(loc.item()):4.4f}, scale={float(scale.item()):4.4f}, "
-            f"keys={self.in_keys})"
-        )
+        numbers = f"loc={float(loc.item()):4.4f}, scale={float(scale.item()):4.4f}"
+        return f"{type(self).__name__}({numbers}, keys={self.in_keys})"
 
 
 class ObservationNorm(_Affine):

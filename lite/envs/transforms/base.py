@@ -66,6 +66,8 @@ class Transform(TensorDictModuleBase):
     enable_inv_on_reset: ClassVar[bool] = False
     # Whether what an episode starts with is transformed, too, as far as it has the entries.
     _transforms_reset: ClassVar[bool] = False
+    # Whether it may read any entry: the graph of a file has all of the example that something reads.
+    reads_all: ClassVar[bool] = False
     # The attributes that `repr` shows; "keys" stands for `in_keys`.
     _shown: ClassVar[tuple[str, ...]] = ("keys",)
     # What `forward` of an `EnvironmentTransform` raises, and why. Graphs leave it out.

@@ -23,6 +23,7 @@ class FunctionTransform(Transform):
     """
 
     _transforms_reset = True
+    reads_all = True
 
     def __init__(self, func: Callable[[Any], Any]) -> None:
         super().__init__()

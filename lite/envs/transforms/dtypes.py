@@ -146,13 +146,8 @@ class DTypeCastTransform(Transform):
             raise TypeError(f"the spec must have the dtype {self.dtype_in}, got {spec.dtype}.")
         return mapped(spec, self._apply_transform)
 
-    @apply_to_composite
-    def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
-        return self._cast(observation_spec)
-
-    @apply_to_composite
-    def transform_reward_spec(self, reward_spec: TensorSpec) -> TensorSpec:
-        return self._cast(reward_spec)
+    transform_observation_spec: Any = apply_to_composite(_cast)
+    transform_reward_spec: Any = transform_observation_spec
 
     def transform_input_spec(self, input_spec: Composite) -> Composite:
         input_spec = input_spec.clone()

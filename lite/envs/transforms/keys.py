@@ -177,9 +177,12 @@ class SelectTransform(Transform):
         self.selected_keys = _checked(selected_keys, "selected_keys")
         self.keep_reward_keys = keep_rewards
         self.keep_done_keys = keep_dones
+        self.keeps_all = False  # in the graph of a file, which has states, and no entry that nothing reads
 
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """The TensorDict with the kept entries alone."""
+        if self.keeps_all:
+            return tensordict
         parent = self.parent
         kept = [*self.selected_keys]
         if self.keep_reward_keys:

@@ -93,11 +93,8 @@ class TargetReturn(EnvironmentTransform):
             spec[target] = Unbounded(found.shape, dtype=found.dtype)
         return spec
 
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        return self._with_targets(observation_spec)
-
-    def transform_state_spec(self, state_spec: Composite) -> Composite:
-        return self._with_targets(state_spec)
+    transform_observation_spec: Any = _with_targets
+    transform_state_spec: Any = _with_targets
 
 
 class Reward2GoTransform(Transform):

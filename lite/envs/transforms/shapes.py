@@ -206,7 +206,9 @@ class FlattenObservation(ImageTransform):
         return _from_start(self, self._last_dim)
 
     def _apply_transform(self, obs: Any) -> Any:
-        first, last = self.first_dim % obs.ndim, self.last_dim % obs.ndim
+        first, last = (dim + obs.ndim * (dim < 0) for dim in (self.first_dim, self.last_dim))
+        if not 0 <= first <= last < obs.ndim:
+            raise IndexError(f"{self!r} joins dimensions that an entry of shape {tuple(obs.shape)} lacks.")
         # Written out, not -1: while a graph is traced, that would be the size of the batch.
         joined = 1
         for size in obs.shape[first : last + 1]:

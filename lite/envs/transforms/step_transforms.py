@@ -139,8 +139,7 @@ class StepTransform(EnvironmentTransform, ABC):
                 spec[to_key((*node, *path))] = added
         return spec
 
-    def transform_observation_spec(self, observation_spec: Composite) -> Composite:
-        return self._with_specs(observation_spec)
+    transform_observation_spec: Any = _with_specs
 
     def transform_state_spec(self, state_spec: Composite) -> Composite:
         return self._with_specs(state_spec) if self._is_state else state_spec
@@ -462,6 +461,7 @@ class TensorDictPrimer(StepTransform):
     _sources: ClassVar[list[Path]] = []
     _keeps_next = True
     _at_root = True
+    _shown = ("primers", "default_value", "random")
 
     def __init__(
         self,
@@ -549,12 +549,6 @@ class TensorDictPrimer(StepTransform):
     def _specs(self, batch: tuple[int, ...]) -> dict[Path, TensorSpec]:
         lead = self._lead(batch)
         return {path: spec.expand(*lead, *spec.shape) for path, spec in self._by_path.items()}
-
-    def __repr__(self) -> str:
-        return (
-            f"TensorDictPrimer(primers={self.primers}, default_value={self.default_value}, "
-            f"random={self.random})"
-        )
 
 
 class gSDENoise(TensorDictPrimer):

@@ -225,10 +225,8 @@ class VecNorm(RunningNorm):
         return _normalised(observation_spec)
 
     def __repr__(self) -> str:
-        return (
-            f"VecNorm(decay={self.decay:4.4f},eps={self.eps:4.4f}, in_keys={self.in_keys}, "
-            f"out_keys={self.out_keys})"
-        )
+        numbers = f"decay={self.decay:4.4f},eps={self.eps:4.4f}"
+        return f"VecNorm({numbers}, in_keys={self.in_keys}, out_keys={self.out_keys})"
 
 
 def _floating(dtype: Any) -> Any:
@@ -382,7 +380,12 @@ class VecNormV2(RunningNorm):
         targets = dict(zip(self.in_keys, self.out_keys, strict=True))
         for key in keys:
             value = td.get(key)
-            if self._counts(value):
+            counts, own = self._counts(value), self._known()["loc"].get(key).shape
+            alike = own == value.shape if counts else len(own) < value.ndim or own[0] in (1, value.shape[0])
+            if not (alike or self.reduce_batch_dims):
+                wrong = f"VecNormV2 has statistics of {key!r} in the shape {own}, got {value.shape}: "
+                raise ValueError(wrong + "reduce_batch_dims=True makes those of any batch.")
+            if counts:
                 self._update(key, value, td.ndim)
             loc, scale = self._moments(key)
             value = value.astype(_floating(value.dtype), copy=False)

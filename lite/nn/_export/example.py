@@ -101,6 +101,8 @@ def of_tensordict(
     leaves: dict[NestedKey, Any] = {}
     others: dict[NestedKey, Any] = {}
     read = getattr(module, "in_keys", None)
+    if any(getattr(part, "reads_all", False) for part in module.modules()):
+        read = None
     keys = [*read, *_left_to_the_program(module)] if read else node.keys(True, True)
     for path, entry in _leaves_at(node, keys):
         (others if isinstance(entry, NonTensorBase) else leaves)[path] = entry
@@ -136,6 +138,9 @@ def of_tensordict(
         keeping = [part for part in twin.modules() if states and hasattr(part, "graph_states")]
         for part in keeping:
             part.next_states = {}
+        for part in twin.modules():
+            if hasattr(part, "keeps_all"):
+                part.keeps_all = True
         try:
             out = TensorDict._as_node(twin(fresh))
         except KeyError as error:  # which knows of what was taken of the example alone

@@ -227,6 +227,52 @@ def test_actions_are_scaled_after_the_policy(tmp_path):
     )
 
 
+def test_actions_of_several_environments_are_scaled_for_any_batch(tmp_path):
+    env = e.TransformedEnv(e.SerialEnv(2, Camera), e.ActionScaling(standard_normal=False))
+    assert env.action_spec.shape == (2, 2)
+    policy = TensorDictModule(nn.Linear(4, 2), ["x"], ["action"])
+    td = TensorDict({"x": OBS}, [3])
+    whole = TensorDictSequential(policy, env.transform.inv)
+    wanted = policy(td.clone())["action"] * 2 - 1
+    for found in (
+        whole(td.clone())["action"],
+        runner(whole.to_onnx(tmp_path / "a.onnx", td))[1]({"x": OBS})["action"],
+    ):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5, strict=True)
+    norm = e.VecNormV2(["x"])
+    norm(td[:2].clone())
+    wrong = r"'x' in the shape \(2, 4\), got \(\w+, 4\): reduce_batch_dims=True"
+    for call in (lambda: norm(td.clone()), lambda: norm.freeze()(td.clone()),
+                 lambda: norm.to_onnx(tmp_path / "a.onnx", td)):  # fmt: skip
+        raises(ValueError, wrong, call)
+
+
+def test_a_function_reads_what_it_likes(tmp_path):
+    joined = e.Compose(lambda td: td.set("x", np.concatenate([td["a"], td["b"]], -1)))
+    whole = TensorDictSequential(joined, TensorDictModule(nn.Linear(4, 2), ["x"], ["action"]))
+    td = TensorDict({"a": OBS[:, :1], "b": OBS[:, 1:], "other": OBS}, [3])
+    session, run = runner(whole.to_onnx(tmp_path / "a.onnx", td))
+    feeds = {one.name: td[one.name] for one in session.get_inputs()}
+    assert feeds.keys() == {"a", "b"}
+    np.testing.assert_allclose(run(feeds)["action"], whole(td)["action"], rtol=1e-4, atol=1e-5)
+
+
+def test_states_of_others_stay_where_entries_are_selected(tmp_path):
+    memory = e.TensorDictPrimer(h=Unbounded(1), default_value=3.0)
+    env = e.TransformedEnv(Steps(4), e.Compose(e.SelectTransform("x"), e.CatFrames(2, -1, ["x"]), memory))
+    policy = TensorDictModule(lambda x, h: x.sum(-1, keepdims=True) * h / 99, ["x", "h"], ["action"])
+    td = env.rollout(3, policy)
+    whole = TensorDictSequential(env.transform.eval(), policy).select_out_keys("action")
+    example = TensorDict({"x": np.ones((1, 1), np.float32), "h": np.ones((1, 1), np.float32)}, [1])
+    _, run = runner(whole.to_onnx(tmp_path / "a.onnx", example))
+    state = np.zeros((1, 2), np.float32)
+    for step in range(3):
+        seen, start = np.full((1, 1), step, np.float32), np.array([[step == 0]])
+        out = run({"x": seen, "h": td["h"][step][None], "is_init": start, "cat_frames.x": state})
+        np.testing.assert_allclose(out["action"][0], td["action"][step], rtol=1e-5)
+        state = out["next.cat_frames.x"]
+
+
 def test_classes_become_actions_after_the_policy(tmp_path):
     """In equal parts from -1 to 1, whose middles are the actions."""
     vectors = np.eye(8, dtype=np.float32)[[0, 1]] + np.eye(8, dtype=np.float32)[[7, 4]]
