@@ -334,7 +334,7 @@ def detach(td: T) -> T:
 def detach_(td: T) -> T:
     """Detach traced results from their computation; parameters stay parameters. Returns self."""
     for node in nodes(td):
-        for key, entry in list(node._items()):
+        for key, entry in list(node._data.items()):  # a lazy stack has none of its own
             if isinstance(entry, HostArray):
                 node._put(key, entry.detach())
     return td

@@ -165,8 +165,9 @@ def filter_non_tensor_data(td: T) -> T:
 
 def non_tensor_items(td: Container, include_nested: bool = False) -> tuple[tuple[NestedKey, Any], ...]:
     """(key, non-tensor entry) pairs, of nested TensorDicts too if `include_nested`."""
-    found = walk(td, include_nested, False, is_leaf_nontensor)
-    return tuple((to_key(path), entry) for path, entry in found if isinstance(entry, NonTensorBase))
+    found = walk(td, include_nested, False, is_leaf_nontensor, True)  # ragged arrays cannot be stacked
+    paths = [path for path, entry in found if isinstance(entry, NonTensorBase)]
+    return tuple((to_key(path), td._get_entry(path)) for path in paths)
 
 
 def is_non_tensor(td: Container, key: NestedKey) -> bool:

@@ -101,6 +101,9 @@ def test_kinds_of_entries():
     assert set(td.filter_non_tensor_data().keys(True, True)) == {"a", "i", ("n", "b"), ("n", "m", "c")}
     stack = lazy_stack([TensorDict(s="x", a=1)] * 2)
     assert list(stack.filter_non_tensor_data().keys()) == ["a"]
+    ragged = lazy_stack([TensorDict(s=f"row{n}", a=np.ones(n)) for n in (1, 2)])
+    ((key, rows),) = ragged.non_tensor_items()  # without the arrays, which cannot be stacked
+    assert (key, rows.tolist()) == ("s", ["row1", "row2"])
 
 
 def test_depth():

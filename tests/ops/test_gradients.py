@@ -95,6 +95,10 @@ def test_detach() -> None:
     assert results.detach_() is results
     assert type(results["n", "y"]) is np.ndarray
     assert td.detach_()["a"] is td["a"]
+    with lite.enable_grad():
+        ragged = lazy_stack([TensorDict(x=td["a"][:n] * 2) for n in (1, 2)])
+    assert ragged.requires_grad
+    assert not ragged.detach_().requires_grad
 
 
 def test_all_parameters_as_one_array() -> None:
