@@ -94,10 +94,11 @@ def empty(
     names: object = None,
 ) -> Any:
     """A lazy stack of empty parts; with another batch size, device or names a dense TensorDict."""
+    out = each_part(td, lambda part: part.empty(recurse))
     if batch_size is None and device is None and names is None:
-        return each_part(td, lambda part: part.empty(recurse))
+        return out
     size = td.batch_size if batch_size is None else batch_size
-    return td.contiguous().empty(recurse, batch_size=size, device=device, names=names)
+    return out.contiguous().empty(recurse, batch_size=size, device=device, names=names)
 
 
 def update_at_(

@@ -43,7 +43,8 @@ def test_flatten_keys_refuses_exclusive_keys_and_can_be_undone() -> None:
 def test_empty_stays_a_stack_unless_it_gets_another_batch() -> None:
     td = stack().exclude("a", "own")
     assert [part.is_empty() for part in td.empty().tensordicts] == [True, True]
-    assert type(td.empty(batch_size=[7])) is TensorDict
+    ragged = lazy_stack([TensorDict(a=np.ones(n)) for n in (1, 2)])
+    assert [type(x.empty(batch_size=[7])) for x in (td, ragged)] == [TensorDict, TensorDict]
     nested = lazy_stack([TensorDict(n=TensorDict(a=n)) for n in (1, 2)])
     assert [list(nested.empty(*recurse).keys()) for recurse in ((), (True,))] == [[], ["n"]]
 
