@@ -11,7 +11,7 @@ from numpy.typing import DTypeLike
 from lite import get_default_dtype
 from lite._arrays.dtypes import as_dtype
 from lite._arrays.public import belong_to
-from lite._arrays.types import raw
+from lite._arrays.types import HostArray, raw
 from lite.nn._modules.meta import Device, MetaArray, check_device
 from lite.nn._modules.parameter import Parameter, check_requires_grad
 
@@ -44,15 +44,18 @@ def empty_array(shape: tuple[int, ...], device: Device | None = None, dtype: DTy
         raise type(error)(f"sizes of a layer must be integers, at least 0; got the shape {shape}.") from error
 
 
+_DATA: Any = (np.ndarray, HostArray)
+
+
 def fill(array: Any, value: float) -> None:
     """Set all entries, if there is data."""
-    if isinstance(array, np.ndarray):
+    if isinstance(array, _DATA):
         array[...] = value
 
 
 def fill_uniform(array: Any, bound: float, rng: np.random.Generator) -> None:
     """Draw all entries, also the imaginary parts, from U(-bound, bound), if there is data."""
-    if not isinstance(array, np.ndarray):
+    if not isinstance(array, _DATA):
         return
     values: Any = rng.uniform(-bound, bound, array.shape)
     if array.dtype.kind == "c":
@@ -62,7 +65,7 @@ def fill_uniform(array: Any, bound: float, rng: np.random.Generator) -> None:
 
 def fill_normal(array: Any, rng: np.random.Generator) -> None:
     """Draw all entries from the standard normal distribution, if there is data."""
-    if isinstance(array, np.ndarray):
+    if isinstance(array, _DATA):
         array[...] = rng.standard_normal(array.shape)
 
 

@@ -13,7 +13,7 @@ from lite import get_default_dtype
 from lite._arrays.caller import warn
 from lite._arrays.formulas import softplus
 from lite._arrays.public import belong_to
-from lite._arrays.types import Array, is_symbolic
+from lite._arrays.types import Array, HostArray, is_symbolic
 from lite._transforms.grad.tape import value_of
 from lite.nn._modules.initial import (
     Rng,
@@ -123,7 +123,7 @@ class NoisyLinear(Module):
             (self.weight_epsilon, np.outer(of_outputs, of_inputs)),
             (self.bias_epsilon, of_outputs),
         ):
-            if isinstance(buffer, np.ndarray):
+            if isinstance(buffer, np.ndarray | HostArray):
                 buffer[...] = noise
 
     @property

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, noting
+from helpers.compared import assert_same
 
-from lite import TensorDict, nn, vmap
+from lite import TensorDict, enable_grad, jit, nn, optim, vmap
 from lite.models import OnnxModule
 
 X = np.random.default_rng(0).standard_normal((5, 3)).astype(np.float32)
@@ -47,6 +48,27 @@ def test_noise_stays_until_it_is_reset() -> None:
     again = nn.NoisyLinear(3, 2, rng=0)
     with nn.set_interaction_type("random"):
         np.testing.assert_array_equal(again(X), first)
+
+
+def test_noise_that_a_step_resets() -> None:
+    def learnt(wrap: Any) -> Any:
+        layer = nn.NoisyLinear(3, 2, rng=0)
+        sgd = optim.SGD(layer.parameters(), lr=0.1)
+
+        @wrap
+        @enable_grad()
+        def step() -> Any:
+            layer.reset_noise()
+            loss = (layer(X) ** 2).mean()
+            loss.backward()
+            sgd.step()
+            sgd.zero_grad()
+            return loss.detach()
+
+        with nn.set_interaction_type("random"):
+            return [step() for _ in range(3)], dict(layer.state_dict())
+
+    assert_same(*map(learnt, (jit, lambda step: step)), rtol=1e-5, atol=1e-6)
 
 
 def test_lazy() -> None:
