@@ -155,10 +155,21 @@ def use_in_brackets(depth: int = 2) -> str:
     return "read" if name == "BINARY_SUBSCR" or (name == "BINARY_OP" and argument == 26) else ""
 
 
-class NumberlessArray(InterpretedArray):
-    """An array that has no numbers to give: what asks for one raises RuntimeError."""
+# What these give without dimensions is an array in NumPy; all other functions give a number.
+GIVING_ARRAYS: frozenset[Any] = _CREATING | frozenset(
+    (np.broadcast_to, np.copy, np.cov, np.cross, np.empty_like, np.full_like, np.ones_like, np.piecewise)
+    + (np.reshape, np.select, np.squeeze, np.tensordot, np.transpose, np.where, np.zeros_like)
+)
 
-    __slots__ = ()
+
+class NumberlessArray(InterpretedArray):
+    """An array that has no numbers to give: what asks for one raises RuntimeError.
+
+    Attributes:
+        is_number: whether NumPy or Python would have a number in its place, which `a += b` does not write to.
+    """
+
+    __slots__ = ("is_number",)
 
     def _refuse(self, what: str) -> NoReturn:
         """Raise the error of a function that does `what` an array."""

@@ -91,6 +91,48 @@ def test_an_axis_of_a_number_is_all_of_it(axis: int) -> None:
     np.testing.assert_equal(lite.jit(of)(x[0]), wanted[0])
 
 
+def test_a_number_is_not_written_to() -> None:
+    """`a += 1` makes another number of what NumPy gives as one: names that had it, and arrays, keep it."""
+
+    def kept(x: Any) -> Any:
+        total, mean, first, last = 0.0, x.mean(), x[0], x[..., -1]
+        parts = [mean, x @ x, np.modf(x[1])[0], np.sqrt(first).astype("f4"), np.where(first > 0, first, 0.0)]
+        given = [*parts]
+        for i in range(3):
+            total += x[i]
+            given.append(total)
+        for i in range(4):
+            parts[i] -= total
+            first *= 2
+        last *= 3  # with an ellipsis it is a view
+        given[4] += 1  # and this an array
+        return *given, *parts, first, x * 1
+
+    x = np.arange(1.0, 7.0).reshape(2, 3)
+    wanted = [kept(row.copy()) for row in x]
+    assert wanted[0][0] == 2.0
+
+    def slope(x: Any) -> Any:
+        return lite.grad(lambda x: sum(np.sum(part) * n for n, part in enumerate(kept(x + 0.0))))(x)
+
+    for got, *want in zip(lite.vmap(kept)(x.copy()), *wanted, strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    slopes = [slope(row) for row in x]
+    np.testing.assert_allclose(lite.vmap(slope)(x), slopes, rtol=1e-12)
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    for got, want in zip(lite.jit(kept)(x[0].copy()), wanted[0], strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-12)
+    np.testing.assert_allclose(lite.jit(slope)(x[0]), slopes[0], rtol=1e-12)
+
+    def halved(x: Any, rate: Any) -> Any:
+        before = rate
+        rate *= 0.5
+        return x * rate, x * before
+
+    for rate in (0.1, np.float32(0.1)):
+        np.testing.assert_allclose(lite.jit(halved)(x, rate), halved(x, rate), rtol=1e-6)
+
+
 def test_new_arrays_beside_one() -> None:
     """`like=`, NumPy's way to make arrays that a function computes with, whatever runs it."""
 

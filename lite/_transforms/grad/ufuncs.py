@@ -99,7 +99,8 @@ def write_results(ufunc: np.ufunc, inputs: Any, out: tuple[Any, ...], result: An
     """Write results into the `out` of a ufunc; what an in-place operator gives is what it was called for."""
     if len(out) == 1:
         target = out[0]
-        if type(target) is TracedArray and isinstance(target.value, np.generic) and target is inputs[0]:
+        value = target.value if target is inputs[0] and type(target) is TracedArray else None
+        if isinstance(value, np.generic) or getattr(value, "is_number", False):
             return result  # as with NumPy's scalars, which are not written to
         write_out(target, result, "same_kind", name_of(ufunc))
         return target

@@ -52,7 +52,7 @@ class GraphArray(NumberlessArray):
         self._stale = False
         self.base = base
         self.index = index
-        self.weak = False
+        self.weak = self.is_number = False
         self.views: list[weakref.ref[GraphArray]] = []
         if graph.track is not None:
             graph.track.append(weakref.ref(self))
@@ -160,7 +160,7 @@ class GraphArray(NumberlessArray):
     def as_number(self) -> GraphArray:
         """The number of an array of one element, as a float of Python."""
         number: Any = self.astype(np.float64).reshape(())
-        number.weak = True
+        number.weak = number.is_number = True
         return number
 
     def elementwise(self, function: Callable[..., Any], *args: Any) -> GraphArray:
@@ -178,7 +178,7 @@ class GraphArray(NumberlessArray):
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         if np.dtype(dtype) == self._dtype:
             return self.copy() if copy else self
-        return rules.cast(self, np.dtype(dtype))
+        return number_of(rules.cast(self, np.dtype(dtype)), self.is_number)
 
     def view(self, *args: Any) -> NoReturn:
         """Refused: a graph has no memory to see as another dtype."""
@@ -203,10 +203,19 @@ class GraphArray(NumberlessArray):
 
     def copy(self, order: str = "C") -> GraphArray:
         """The value as a new array, no view."""
-        return GraphArray(self.graph, self.name, self._shape, self._dtype)
+        return number_of(GraphArray(self.graph, self.name, self._shape, self._dtype), self.is_number)
 
     def __repr__(self) -> str:
         return f"GraphArray({self.name!r}, shape={tuple(map(int, self._shape))}, dtype={self._dtype})"
+
+
+def number_of(value: Any, is_number: bool = True) -> Any:
+    """A result of NumPy's functions: a number if it has no dimensions, unless the function says no."""
+    if type(value) is not GraphArray or value.ndim or value.is_number == is_number:
+        return value
+    number = GraphArray(value.graph, value.name, (), value.dtype)
+    number.weak, number.is_number = value.weak, is_number
+    return number
 
 
 _FLAGS = np.empty((2, 2)).flags

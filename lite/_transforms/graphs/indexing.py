@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import ArrayHolder, Shape
-from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.array import GraphArray, number_of
 from lite._transforms.graphs.graph import BOOL, INT64, Graph, view_of
 from lite._transforms.graphs.operators import select
 from lite._transforms.graphs.sizes import Size
@@ -42,6 +42,8 @@ def get_index(x: GraphArray, index: Any) -> GraphArray:
             axis += item.ndim
         else:
             out = _one(graph, out, axis, item)
+    if not out.ndim and not any(item is Ellipsis for item in (index if type(index) is tuple else (index,))):
+        return number_of(out)
     return out if arrays else view_of(x, out, index)
 
 

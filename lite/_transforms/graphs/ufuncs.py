@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike
 
 import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._arrays.types import ArrayHolder, Function, Names, Shape, computed
-from lite._transforms.graphs.array import GraphArray, rules
+from lite._transforms.arrays import GIVING_ARRAYS
+from lite._transforms.graphs.array import GraphArray, number_of, rules
 from lite._transforms.graphs.graph import BOOL, Graph, graph_of
 from lite._transforms.graphs.indexing import get_index, has_arrays, scatter, set_index, without_masks
 from lite._transforms.graphs.operators import select, truth, unary
@@ -59,7 +60,11 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: An
     except (NoRule, KeyError):
         name = name_of(ufunc) + ("" if method == "__call__" else f".{method}")
         graph.fail(f"calls {name}, which has no rule for ONNX with these arguments")
-    return result if out is None else write(graph, out, result)
+    if out is None:
+        return tuple(map(number_of, result)) if type(result) is tuple else number_of(result)
+    if len(out) == 1 and out[0] is inputs[0] and out[0].is_number:
+        return number_of(result)
+    return write(graph, out, result)
 
 
 def write(graph: Graph, out: Any, result: object) -> Any:
@@ -251,7 +256,9 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
         result = ONNX.rules[func](graph, *args, **kwargs)
     except NoRule as error:
         graph.fail(f"calls {name_of(func)} with arguments that have no rule for ONNX{_because(error)}")
-    return result if out is None else write(graph, (out,), result)
+    if out is not None:
+        return write(graph, (out,), result)
+    return number_of(result, func not in GIVING_ARRAYS)
 
 
 def call_elementwise(x: GraphArray, function: Function, *args: Any) -> Any:

@@ -148,7 +148,7 @@ def traced_generator_class() -> Any:
                 shape = ()
             dtype = np.asarray(sample).dtype
             found = self._graph.draw(Draw(self._source, method, arguments, shape, dtype), np.shape(sample))
-            found.weak = type(sample) in (int, float)
+            found.weak, found.is_number = type(sample) in (int, float), not isinstance(sample, np.ndarray)
             return found
 
         def uniform(self, low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Any:

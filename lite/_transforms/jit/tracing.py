@@ -313,7 +313,7 @@ def _run(
             inside.append(traced_generator_class()(i, graph))
         else:
             array = next(given)
-            array.weak = type(leaf) is float
+            array.weak, array.is_number = type(leaf) is float, isinstance(leaf, float | np.generic)
             inside.append(array)
     names = [x.name if isinstance(x, GraphArray) else "" for x in inside]
     builder = Builder(iter(inside))

@@ -31,6 +31,7 @@ class BatchedArray(NumberlessArray):
     def __init__(self, value: Any, level: int) -> None:
         self.value = value
         self.level = level
+        self.is_number = False
 
     @property
     def shape(self) -> Shape:
@@ -91,7 +92,7 @@ class BatchedArray(NumberlessArray):
     ) -> BatchedArray:
         """Elements in another dtype; self if that is what they have and `copy` is false."""
         value = self.value.astype(dtype, order, casting, subok, copy)
-        return self if value is self.value else BatchedArray(value, self.level)
+        return self if value is self.value else number_of(BatchedArray(value, self.level), self.is_number)
 
     def view(self, dtype: DtypeLike) -> BatchedArray:
         """A view as another dtype, of the same size if no dimension is left."""
@@ -118,7 +119,7 @@ class BatchedArray(NumberlessArray):
 
     def copy(self, order: str = "C") -> BatchedArray:
         """A copy of the elements."""
-        return BatchedArray(self.value.copy(), self.level)
+        return number_of(BatchedArray(self.value.copy(), self.level), self.is_number)
 
     def __repr__(self) -> str:
         size = self.value.shape[0]
@@ -151,6 +152,13 @@ class SharedArray(np.ndarray[Any, Any]):
     def dot(self, b: Any, out: Any = None) -> Any:
         """As `numpy.dot`."""
         return np.dot(self, b, out)
+
+
+def number_of(value: Any, is_number: bool = True) -> Any:
+    """A new result of NumPy's functions: a number if it has no dimensions, unless the function says no."""
+    if type(value) is BatchedArray:
+        value.is_number = is_number and value.value.ndim == 1
+    return value
 
 
 def has_batched(index: Any) -> bool:

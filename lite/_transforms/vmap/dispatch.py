@@ -6,8 +6,9 @@ from typing import Any
 
 import lite._transforms.rules  # noqa: F401 - which registers them
 from lite._arrays.types import Function
+from lite._transforms.arrays import GIVING_ARRAYS
 from lite._transforms.registry import VMAP, NoRule, without_out
-from lite._transforms.vmap.array import rules
+from lite._transforms.vmap.array import number_of, rules
 from lite._transforms.vmap.indexing import get_index, set_index
 from lite._transforms.vmap.level import batched_in, level_of
 from lite._transforms.vmap.loop import loop
@@ -28,7 +29,7 @@ def call_function(func: Function, args: Any, kwargs: Any) -> Any:
         except NoRule:
             result = loop(level, func, args, kwargs)
     if out is None:
-        return result
+        return number_of(result, func not in GIVING_ARRAYS)
     out[...] = result
     return out
 

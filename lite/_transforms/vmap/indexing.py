@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from lite._arrays.types import Array, Shape
 from lite._transforms.levels import count, innermost
 from lite._transforms.registry import ndim_of
-from lite._transforms.vmap.array import BatchedArray, SharedArray, has_batched
+from lite._transforms.vmap.array import BatchedArray, SharedArray, has_batched, number_of
 from lite._transforms.vmap.level import Level, batched_in, level_of
 from lite._transforms.vmap.loop import loop
 
@@ -38,13 +38,14 @@ class Advanced(NamedTuple):
 def get_index(x: Any, index: Any) -> Array | BatchedArray:
     """`x[index]`."""
     if type(index) is int or type(index) is slice:
-        return BatchedArray(x.value[_ALL, index], x.level)
+        return number_of(BatchedArray(x.value[_ALL, index], x.level))
     level = level_of(batched_in((x, index), []))
     if mask_of(index) is not None:
         return _masked(level, x, index)
     if not _has_arrays(index):
         items = index if type(index) is tuple else (index,)
-        return level.wrap(x.value[(_ALL, *items)])
+        found = level.wrap(x.value[(_ALL, *items)])
+        return found if any(item is Ellipsis for item in items) else number_of(found)
     return _get(level, x, advanced(level, index, x.shape))
 
 

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from lite._arrays.types import Array, Axes, Function
 from lite._transforms.registry import VMAP, NoRule, as_array, name_of, ndim_of
 from lite._transforms.vmap.along import along
-from lite._transforms.vmap.array import BatchedArray
+from lite._transforms.vmap.array import BatchedArray, number_of
 from lite._transforms.vmap.indexing import advanced, mask_of, places_and_values
 from lite._transforms.vmap.level import Level, aligned, batched_in, level_of
 from lite._transforms.vmap.loop import loop
@@ -24,6 +24,9 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     if not kwargs and ufunc.signature is None:
         return elementwise(ufunc, inputs)
     out = kwargs.get("out")
+    if out is not None and out[0] is inputs[0] and type(out[0]) is BatchedArray and out[0].is_number:
+        out = None
+        kwargs = {key: value for key, value in kwargs.items() if key != "out"}
     if out is not None:
         if len(kwargs) == len(out) == 1 and len(inputs) == 2 and inputs[0] is out[0]:
             done = _onto(ufunc, inputs[0], inputs[1])
@@ -40,7 +43,7 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
         result = rule(level, *inputs, **kwargs) if rule else _core(level, ufunc, inputs, kwargs)
     except NoRule:
         result = loop(level, ufunc, inputs, kwargs)
-    return result if out is None else _write(out, result)
+    return number_of(result) if out is None else _write(out, result)
 
 
 def elementwise(function: Function, inputs: tuple[Any, ...], kwargs: dict[str, Any] | None = None) -> Any:
@@ -68,8 +71,8 @@ def elementwise(function: Function, inputs: tuple[Any, ...], kwargs: dict[str, A
     values = [aligned(x, top, ndim) for x in inputs]
     result = function(*values, **kwargs) if kwargs else function(*values)
     if type(result) is tuple:
-        return tuple([BatchedArray(item, top) for item in result])
-    return BatchedArray(result, top)
+        return tuple([number_of(BatchedArray(item, top)) for item in result])
+    return number_of(BatchedArray(result, top))
 
 
 def _onto(ufunc: np.ufunc, target: BatchedArray, other: Any) -> Any:
@@ -150,7 +153,7 @@ def _call_method(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: 
         result = _METHODS[method](level, ufunc, *inputs, **kwargs)
     except NoRule:
         result = loop(level, getattr(ufunc, method), inputs, kwargs, f"{name_of(ufunc)}.{method}")
-    return result if out is None else _write(out, result)
+    return number_of(result) if out is None else _write(out, result)
 
 
 def _outer(level: Level, ufunc: np.ufunc, a: Array, b: ArrayLike, **kwargs: Any) -> Array:
