@@ -45,7 +45,8 @@ def soft_update(target: Any, source: Any, tau: float) -> None:
         for array, value in rows:
             np.copyto(array, value, casting="unsafe")
         return
-    for dtype, leaves in by_dtype(rows).items():
+    once = {id(row[0]): row for row in rows}  # what a module has at two places
+    for dtype, leaves in by_dtype([*once.values()]).items():
         advance("lerp", leaves, (float(tau),), dtype)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from helpers.cases import each_case, raises
 
+import lite
 from lite import TensorDict, nn, optim
 
 
@@ -16,6 +17,20 @@ def test_modules_with_their_buffers():
     np.testing.assert_array_equal(weight, [2, 2])
     np.testing.assert_array_equal(mean, [2, 2])
     np.testing.assert_array_equal(source.weight.data, [3, 3])
+
+
+@each_case("size", [2, 300])  # of two sizes, as large arrays are computed in blocks
+@each_case("wrap", [lite.jit, lambda step: step])
+def test_what_a_module_has_twice_moves_once(size, wrap):
+    shared, target = nn.Linear(size, size, rng=0), nn.Linear(size, size, rng=0)
+    start, source, target = (
+        target.weight.data.copy(),
+        nn.Sequential(shared, shared),
+        nn.Sequential(*[target] * 2),
+    )
+    shared.weight.data += 1.0
+    wrap(lambda: optim.soft_update(target, source, 0.5))()
+    np.testing.assert_allclose(target[1].weight.data, start + 0.5, rtol=1e-5)
 
 
 def test_one_copies_exactly():

@@ -14,7 +14,7 @@ from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
 from lite._transforms.jit.arguments import Argument, remember
 from lite._transforms.jit.bound import Bound, is_object_type, object_key
-from lite._transforms.jit.named import Named, accepted, checked_names, named_axes, parameters
+from lite._transforms.jit.named import Named, accepted, checked_names, named_axes, parameters, written_to
 from lite._transforms.jit.runner import Runner
 from lite._transforms.jit.saved_state import in_file, no_state
 from lite._transforms.jit.stateful import HELD, Keys, Restart, Stateful, stateful
@@ -509,11 +509,13 @@ class JitFunction:
                 break
             except Restart:
                 raise
-            except Exception:
+            except Exception as error:
                 undo()
                 if not dynamic or level == FIXED:  # there, what the caller named is dynamic
                     if self._named.may_write() and not isinstance(self.fn, Stateful):
                         self._restart()
+                    if isinstance(error, ValueError) and "read-only" in str(error):
+                        raise written_to("an array") from error
                     raise
                 level += 1
             finally:
@@ -533,10 +535,7 @@ class JitFunction:
         if any(one.owner is not None for one in written) and not isinstance(self.fn, Stateful):
             self._restart()
         if written:
-            raise RuntimeError(
-                f"cannot be traced: the function writes to {written[0].name}, an array from elsewhere, which "
-                "a graph would not: pass it as an argument."
-            )
+            raise written_to(f"{written[0].name}, an array")
 
     def _keep(self, key: Any, program: Program, flat: Flattener, structure: Structure) -> Runner:
         held = self.fn.count if isinstance(self.fn, Stateful) else 0

@@ -32,7 +32,7 @@ class _Content(NamedTuple):
         key: of the array in the dict.
         name: for errors.
         array: it.
-        before: its numbers.
+        before: its numbers; None if it is read-only while the function is traced.
     """
 
     owner: Any
@@ -44,6 +44,9 @@ class _Content(NamedTuple):
     def put_back(self) -> bool:
         """Undo what was written to it; whether something was."""
         owner, array = self.owner, self.array
+        if self.before is None:
+            array.flags.writeable = True
+            return False
         now = array if owner is None else owner[self.key] if type(owner) is dict else owner.data
         if now is array and array.tobytes() == self.before.tobytes():
             return False
@@ -169,21 +172,25 @@ class Named:
     def may_write(self) -> bool:
         """Whether the function may write to buffers, or by one of its names to parameters."""
         buffers = any(vars(x)["_buffers"] for one in self._modules for x in one.modules())
-        return buffers or (bool(self.parameters) and not _WRITING.isdisjoint(self.words))
+        return buffers or bool(self.parameters)
 
     def contents(self) -> list[_Content]:
-        """The arrays that the function might write to while it is traced; large ones where its code may."""
+        """The arrays that the function might write to while it is traced.
+
+        Large ones are read-only until they are put back, or copied where code may write to views of them.
+        """
         found = [_Content(x, "data", "a parameter", x.data) for x in self.parameters]
         for module in {id(x): x for one in self._modules for x in one.modules()}.values():
             buffers = vars(module)["_buffers"]
             found += [_Content(buffers, key, "a buffer", x) for key, x in buffers.items()]
         found += [_Content(None, "", name, x) for _, x, name in self._sources]
         limit = _COMPARED if _WRITING.isdisjoint(self.words) else math.inf
-        return [
-            one._replace(before=one.array.copy())
-            for one in found
-            if type(one.array) is np.ndarray and one.array.nbytes <= limit and not one.array.dtype.hasobject
-        ]
+        found = [x for x in found if type(x.array) is np.ndarray and not x.array.dtype.hasobject]
+        copied = [one._replace(before=one.array.copy()) for one in found if one.array.nbytes <= limit]
+        large = {id(x.array): x for x in found if x.array.nbytes > limit and x.array.flags.writeable}
+        for one in large.values():
+            one.array.flags.writeable = False
+        return copied + sorted(large.values(), key=lambda one: one.array.base is not None)  # views last
 
     @contextmanager
     def drawing(self) -> Iterator[None]:
@@ -389,6 +396,14 @@ class Named:
         for key in sorted(entries.keys() & (self._attributes if words is None else words)):
             read = functools.partial(entries.get, key, _ABSENT)
             self._follow(read, depth, f"{name}.{key}" if name else key)
+
+
+def written_to(what: str) -> RuntimeError:
+    """The error about an array that is no argument and that a trace writes."""
+    return RuntimeError(
+        f"cannot be traced: the function writes to {what} from elsewhere, which a graph would not: pass it "
+        "as an argument."
+    )
 
 
 _PLAIN = frozenset(

@@ -89,6 +89,24 @@ def test_two_steps_share_parameters() -> None:
 
 
 @same_in_graphs
+def test_a_learning_rate_that_a_step_changes_in_place(wrap: Wrap) -> Any:
+    net = nn.Linear(3, 2, rng=0)
+    adam = optim.Adam(net.parameters(), lr=0.1)
+
+    @wrap
+    @lite.enable_grad()
+    def step(x: Any) -> Any:
+        (net(x) ** 2).mean().backward()
+        adam.step()
+        adam.zero_grad()
+        adam.param_groups[0]["lr"] *= 0.5
+
+    for x, _ in BATCHES:
+        step(x)
+    return net.state_dict(), adam.param_groups[0]["lr"]
+
+
+@same_in_graphs
 def test_what_else_a_step_does(wrap: Wrap) -> Any:
     """Hooks, dropout, writes under `no_grad`, and a step within a graph."""
     net = nn.Sequential(nn.Linear(3, 3, rng=0), nn.Dropout(0.5, rng=0), nn.Linear(3, 2, rng=1))
@@ -507,6 +525,20 @@ def test_arrays_of_parameters_that_a_function_writes_without_an_optimiser(wrap: 
     return [update(x) for x, _ in BATCHES], scale.data, [one.state_dict() for one in (net, average, copied)]
 
 
+@same_in_graphs
+def test_parameters_that_a_function_writes_by_their_methods(wrap: Wrap) -> Any:
+    net, average = nn.Linear(3, 2, rng=0), nn.Linear(3, 2, rng=1)
+
+    @wrap
+    def update(x: Any) -> Any:
+        average.weight.copy_(net.weight)
+        average.bias *= 0.5
+        net.bias[:] = net.bias + average.bias
+        return average(x)
+
+    return [update(x) for x, _ in BATCHES], net.state_dict(), average.state_dict()
+
+
 @pytest.mark.parametrize("learns", [True, False])
 @same_in_graphs
 def test_parameters_that_only_a_tensordict_names(wrap: Wrap, learns: bool) -> Any:
@@ -532,6 +564,7 @@ def test_parameters_that_only_a_tensordict_names(wrap: Wrap, learns: bool) -> An
 
 def test_arrays_that_are_no_arguments_and_that_a_function_writes_are_refused() -> None:
     count, table, kept = np.zeros(2), {"rows": np.ones(3)}, TensorDict(rows=np.ones(3))
+    large = np.zeros(1 << 14)
 
     def counts(x: Any) -> Any:
         np.add(count, 1, out=count)
@@ -541,6 +574,13 @@ def test_arrays_that_are_no_arguments_and_that_a_function_writes_are_refused() -
         table["rows"] *= 2
         return x * table["rows"]
 
+    def fills(x: Any) -> Any:
+        large.fill(1)
+        return x + large[0]
+
+    raises(RuntimeError, "writes to an array from elsewhere, .* pass it as an argument", lite.jit(fills), 1.0)
+    large[0] = 0.0
+    assert not large.any()
     for in_place in (
         lambda x: kept.data.lerp_(TensorDict(rows=x + kept["rows"]), 0.5),
         lambda x: kept.copy().update_({"rows": x + kept["rows"]}),
