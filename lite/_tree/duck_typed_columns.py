@@ -29,6 +29,7 @@ _REFUSED = {
     "pandas.DataFrame": f"has columns of its own; TensorDict.from_pandas(value) {_FRAME}",
     "polars.DataFrame": f"has columns of its own; lite.from_arrow(value) {_FRAME}",
     "polars.LazyFrame": "is not computed yet; lite.from_arrow(value.collect()) takes it",
+    "astropy.Table": "has columns of its own; TensorDict.from_struct_array(value.as_array()) takes it",
     "pyarrow.Table": "has columns of its own; lite.from_arrow(value) makes an entry of each",
     "pyarrow.RecordBatch": "is a table; lite.from_arrow(value) is a TensorDict",
     "scipy._spbase": _SPARSE,

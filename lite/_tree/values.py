@@ -154,6 +154,8 @@ def _from_array(
         # np.matrix, as from todense() of a sparse array: indexing it would give matrices
         if isinstance(value, np.matrix):
             value = np.asarray(value)
+        elif type(value).__name__ == "chararray":  # as texts of FITS files, whose elements end at blanks
+            value = np.strings.rstrip(np.asarray(value))
     if is_numeric(value.dtype):
         return value
     if value.dtype.names is not None:
@@ -290,8 +292,9 @@ def plain(obj: Any) -> Any:
     if is_dataclass(obj):
         return {field.name: plain(getattr(obj, field.name)) for field in dataclasses.fields(obj)}
     if isinstance(obj, np.ndarray | np.void) and obj.dtype.names is not None:
-        refuse_masked(obj)
-        return {name: _column(np.asarray(obj)[name]) for name in obj.dtype.names}
+        # A class's own fields, as FITS files scale theirs; those of one row may be no arrays.
+        fields = np.asarray(obj) if isinstance(obj, np.void) else obj
+        return {name: _column(fields[name]) for name in obj.dtype.names}
     if isinstance(obj, list):
         return _list(obj)
     if is_data_frame(obj):

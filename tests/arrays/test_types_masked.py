@@ -29,7 +29,7 @@ def at(td: Any, index: Any, value: Any) -> None:
         (lambda td: TensorDict(a=[[MASKED], [MASKED]]), "'a'"),
         (lambda td: TensorDict(a=MASKED.astype(str)), "'a'"),
         (lambda td: TensorDict.from_dict({"a": MASKED}), "'a'"),
-        (lambda td: TensorDict.from_any(MASKED.astype([("a", float)])), "the value is"),
+        (lambda td: TensorDict.from_any(MASKED.astype([("a", float)])), "'a'"),
         (lambda td: td.set("a", MASKED), "'a'"),
         (lambda td: td.set(("n", "b"), MASKED), "'b'"),
         (lambda td: td.update({"c": PLAIN, "a": MASKED}), "'a'"),

@@ -146,6 +146,7 @@ def of_library(name: str, **members: Any) -> Any:
         ("dask.array.core.Array", "compute()"),
         ("polars.dataframe.frame.DataFrame", "from_arrow"),
         ("h5py._hl.dataset.Dataset", "value[...]"),
+        ("astropy.table.table.Table", "from_struct_array"),
         ("zarr.core.array.Array", "value[...]"),
     ],
 )

@@ -51,6 +51,21 @@ def test_structured_arrays_become_nodes() -> None:
     np.testing.assert_array_equal(TensorDict({"r": array}, batch_size=[2])["r", "f"], [2.0, 4.0])
 
 
+def test_fields_are_those_of_the_class_of_the_array() -> None:
+    class Scaled(np.recarray[Any, Any]):  # as of a FITS file, whose texts end at blanks, too
+        def __getitem__(self, key: Any) -> Any:
+            field = np.asarray(self)[key]
+            return field * 10 if key == "i" else field.view(type("chararray", (np.ndarray,), {}))
+
+    rows = np.array([(1, "a "), (2, "b")], [("i", "i8"), ("s", "U2")]).view(Scaled)
+    for td in (
+        TensorDict.from_struct_array(rows),
+        TensorDict.from_any({"rows": rows}, batch_size=[2])["rows"],
+    ):
+        assert (td["i"].tolist(), td["s"]) == ([10, 20], ["a", "b"])
+    assert TensorDict.from_struct_array(np.array(rows)[0])["i"] == 1  # a row is np.void
+
+
 def test_mappings_become_nodes() -> None:
     class Untold(collections.UserDict[str, Any]):  # as tensordict's TensorDict
         def __bool__(self) -> bool:
