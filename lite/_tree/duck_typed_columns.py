@@ -22,6 +22,7 @@ _NAMES = """
 _COLUMNS = frozenset(_NAMES.split())
 _FRAME = "makes an entry of each column, and to_numpy() one array of them all"
 _SPARSE = "has no rows in memory; store value.toarray()"
+_FILE = "is in a file; store what is read of it: value[...]"
 _LAZY = "is not computed yet; store value.compute()"
 _MISSING = "lacks some values, as no array can; store value.{}(...), and which are missing as another entry"
 # Refused, because the conversion is ambiguous or could exhaust memory.
@@ -38,8 +39,10 @@ _REFUSED = {
     "dask.Array": _LAZY,
     "dask.FrameBase": _LAZY,
     "dask._Frame": _LAZY,
-    "h5py.Dataset": "is in a file; store what is read of it: value[...]",
-    "zarr.Array": "is in a file; store what is read of it: value[...]",
+    "h5py.Dataset": _FILE,
+    "zarr.Array": _FILE,
+    "netCDF4.Variable": _FILE,
+    "awkward.Array": "may be ragged; store value.to_numpy(), or its rows in lite.lazy_stack",
 }
 _TIMES = {"M": "datetime64[ns]", "m": "timedelta64[ns]"}
 

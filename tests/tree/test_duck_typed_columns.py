@@ -148,6 +148,8 @@ def of_library(name: str, **members: Any) -> Any:
         ("h5py._hl.dataset.Dataset", "value[...]"),
         ("astropy.table.table.Table", "from_struct_array"),
         ("zarr.core.array.Array", "value[...]"),
+        ("netCDF4._netCDF4.Variable", "value[...]"),
+        ("awkward.highlevel.Array", "lazy_stack"),
     ],
 )
 def test_a_class_is_told_by_its_name(name: str, word: str) -> None:
