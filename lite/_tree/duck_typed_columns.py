@@ -42,6 +42,8 @@ _REFUSED = {
     "h5py.Dataset": _FILE,
     "zarr.Array": _FILE,
     "netCDF4.Variable": _FILE,
+    "datasets.Column": "is not read yet; store value[:]",
+    "datasets.Dataset": 'is a table; lite.from_arrow(value.with_format("arrow")[:]) takes it',
     "awkward.Array": "may be ragged; store value.to_numpy(), or its rows in lite.lazy_stack",
 }
 _TIMES = {"M": "datetime64[ns]", "m": "timedelta64[ns]"}

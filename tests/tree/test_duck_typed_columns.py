@@ -150,6 +150,8 @@ def of_library(name: str, **members: Any) -> Any:
         ("zarr.core.array.Array", "value[...]"),
         ("netCDF4._netCDF4.Variable", "value[...]"),
         ("awkward.highlevel.Array", "lazy_stack"),
+        ("datasets.arrow_dataset.Column", "value[:]"),
+        ("datasets.arrow_dataset.Dataset", "from_arrow"),
     ],
 )
 def test_a_class_is_told_by_its_name(name: str, word: str) -> None:
