@@ -110,7 +110,7 @@ def _refuse(*args: Any, **kwargs: Any) -> None:
         ("exp", np.exp),
         ("all", lambda td: td.all()),
         ("NumPy function", lambda td: td.sum(dim=0, reduce=True)),
-        ("NumPy function", lambda td: td.to_struct_array()),
+        ("'a' is on a device", lambda td: td.to_struct_array()),
         ("NumPy function", lambda td: td.cat_from_tensordict()),
         ("add.reduce", lambda td: td.sum()),
         ("take_along_axis|index array", lambda td: td.gather(0, np.zeros((1, 4), int))),
