@@ -24,7 +24,7 @@ class Leave:
     __slots__ = ()
 
     def leave(self, failed: bool) -> None:
-        """Called once per `with`; `failed` tells whether the body raised."""
+        """Called once per `with`, and again where an interrupt came; `failed`: whether the body raised."""
         raise NotImplementedError
 
 
@@ -64,22 +64,39 @@ def enter(td: T) -> T:
         >>> td["b"].shape
         (3,)
     """
-    before = getattr(td, "_before", None)
-    origin = getattr(td, "_origin", None) if before is None else None
-    td._contexts = [*getattr(td, "_contexts", ()), (before, origin)]
-    td._before = None
-    return td
+    try:
+        before = getattr(td, "_before", None)
+        origin = getattr(td, "_origin", None) if before is None else None
+        td._contexts = [*getattr(td, "_contexts", ()), (before, origin)]
+        td._before = None
+        return td
+    except KeyboardInterrupt:  # there is no block that would be left
+        _restore(td)
+        raise
+
+
+def _restore(td: Any) -> None:
+    """Run the exit that an interrupt kept from its end, if it is a `Leave`."""
+    origin = getattr(td, "_origin", None)
+    if isinstance(origin, Leave):
+        origin.leave(True)
 
 
 def leave(td: Any, kind: type[BaseException] | None, *error: object) -> None:
     """Leave a `with` statement; see `enter`."""
-    before, origin = td._contexts.pop()
-    if before is not None:
-        td.is_locked = before
-        td._before = None
-    if isinstance(origin, Leave):
-        origin.leave(kind is not None)
-        return
+    try:
+        before, origin = td._contexts[-1]
+        if before is not None:
+            td.is_locked = before
+            td._before = None
+        if isinstance(origin, Leave):
+            origin.leave(kind is not None)
+            return
+    except KeyboardInterrupt:
+        _restore(td)
+        raise
+    finally:
+        td._contexts.pop()
     if origin is None or kind is not None:
         return
     source = origin[0]()

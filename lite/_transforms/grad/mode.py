@@ -31,13 +31,25 @@ class Mode:
         self._new = (leaf, paused)
 
     def __enter__(self) -> None:
-        state.before.append((state.leaf, state.paused))
-        _set(*self._new)
+        before = (state.leaf, state.paused, len(state.levels), self)
+        state.before.append(before)
+        try:
+            _set(*self._new)
+        except BaseException:  # an interrupt
+            state.leaf, state.paused, *_ = before
+            raise
 
     def __exit__(self, *error: object) -> None:
-        before = state.before
-        if before:  # there is nothing to undo in a thread that ends the generator of another one
-            _set(*before.pop())
+        # Without a call until all is restored, as an interrupt comes at one; what it left inside goes, too.
+        before, paused, place = state.before, state.paused, -1
+        try:
+            while before[place][3] is not self:
+                place -= 1
+        except IndexError:  # there is nothing to undo in a thread that ends the generator of another one
+            return
+        state.leaf, state.paused, levels, _ = before[place]
+        del before[place:], state.levels[levels:]
+        _count(paused)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state."""
@@ -45,10 +57,16 @@ class Mode:
 
 
 def _set(leaf: Callable[[Any], Any] | None, paused: bool) -> None:
-    if paused != state.paused:
-        with _lock:
-            pauses[0] += 1 if paused else -1
+    before = state.paused
     state.leaf, state.paused = leaf, paused
+    _count(before)
+
+
+def _count(before: bool) -> None:
+    """Count the thread, which was or was not under `no_grad` before."""
+    if state.paused != before:
+        with _lock:
+            pauses[0] += 1 if state.paused else -1
 
 
 class enable_grad(Mode):
@@ -120,7 +138,10 @@ class set_grad_enabled(Mode):
         """The mode is set already; `__exit__` restores the mode before the constructor."""
 
     def __exit__(self, *error: object) -> None:
-        _set(*self._old.pop())
+        paused = state.paused
+        state.leaf, state.paused = self._old[-1]
+        del self._old[-1]
+        _count(paused)
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state, which is not that of the thread."""
@@ -158,7 +179,6 @@ class differentiated(Mode):
         if self._nested:
             with _lock:
                 nestings[0] -= 1
-        state.levels.pop()
         if self._floor is not None:
             state.floor = self._floor
         super().__exit__(*error)

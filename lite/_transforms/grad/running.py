@@ -21,7 +21,7 @@ class _State(threading.local):
         leaf: maps a parameter to the array that it computes with: traced under `enable_grad`, else `base`.
         base: this map without a gradient: None for the parameter's own array, unless a graph is traced.
         paused: whether `no_grad` is active, so that nothing is recorded.
-        before: the values of `leaf` and `paused` before each mode that was entered.
+        before: `leaf`, `paused` and the number of levels before each mode that was entered, and this mode.
         levels: levels of the running gradients, the innermost last.
         floor: gradients of lower levels record nothing: they run outside of a `no_grad`.
         for_complex: whether a rule runs that returns complex numbers for real ones.
@@ -31,7 +31,7 @@ class _State(threading.local):
         self.leaf: Callable[[Any], Any] | None = None
         self.base: Callable[[Any], Any] | None = None
         self.paused = False
-        self.before: list[tuple[Callable[[Any], Any] | None, bool]] = []
+        self.before: list[tuple[Callable[[Any], Any] | None, bool, int, object]] = []
         self.levels: list[int] = []
         self.floor = -1
         self.for_complex = False

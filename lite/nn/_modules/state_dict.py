@@ -183,7 +183,7 @@ class StateDictMethods(Registry, Hooks):
                 if hook(module, keys) is not None:
                     raise AssertionError("a load_state_dict post-hook edits in place and must return None.")
             self._raise_on_errors(strict, keys, errors)
-        except Exception:
+        except BaseException:  # an interrupt, too
             for restore in restores:
                 restore()
             raise

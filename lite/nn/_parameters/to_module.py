@@ -83,8 +83,9 @@ class Swap(Leave):
     def replace_registry(self, state: dict[str, Any], registry: str, node: Any) -> None:
         """Replace a module's registry by a copy."""
         own: dict[str, Any] = state[registry]
-        state[registry] = own.copy()
-        self.replaced.append((state, registry, own, state[registry], node))
+        new = own.copy()
+        self.replaced.append((state, registry, own, new, node))
+        state[registry] = new
 
     def set_attribute(self, state: dict[str, Any], name: str, value: Any) -> None:
         """Replace the value of a plain attribute; `_ABSENT` removes it."""
@@ -129,19 +130,19 @@ def to_module(
     swap = Swap(bool(inplace), bool(preserve), use_state_dict)
     try:
         held = _exchange(source, module, swap, {})
-    except Exception:
+        if not return_swap:
+            return None
+        if isinstance(module, TensorDictParams):
+            held = held.copy()  # its old content is written back, so the caller must not change it
+        if swap_dest is not None:
+            _fill(swap_dest, held)
+            held = swap_dest
+        held._origin = swap
+        held._before = None
+        return held
+    except BaseException:  # an interrupt, too
         swap.leave(True)
         raise
-    if not return_swap:
-        return None
-    if isinstance(module, TensorDictParams):
-        held = held.copy()  # its old content is written back, so the caller must not change it
-    if swap_dest is not None:
-        _fill(swap_dest, held)
-        held = swap_dest
-    held._origin = swap
-    held._before = None
-    return held
 
 
 def _exchange(source: Any, module: Any, swap: Swap, seen: dict[Any, Any]) -> Any:
@@ -241,8 +242,8 @@ def _copy_into(target: Any, value: Any, name: Any, swap: Swap) -> Any:
             f"the entry {tuple(new.shape)}."
         )
     old = array.clone() if isinstance(array, TensorCollection) else array.copy()
-    _write(array, new)
     swap.copies.append((array, old))
+    _write(array, new)
     return old
 
 

@@ -6,10 +6,13 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import each_case, raises
+from helpers.interrupts import interrupted_everywhere
 from helpers.swapped import Counter, Parent, ones
 from helpers.unchanged import F32, Hit, Net, assert_same, fail, forward, look
 
 from lite import TensorDict, from_modules, lazy_stack, nn
+from lite._tree import undo
+from lite.nn._parameters import to_module
 
 
 def zeroed(module: nn.Module) -> TensorDict:
@@ -32,6 +35,31 @@ def test_the_swap_restores_what_was_there() -> None:
     assert dict(module.named_parameters()) == mine  # identity: `in` and == by id
     assert all(a is mine[n] for n, a in module.named_parameters())
     np.testing.assert_array_equal(back["first", "weight"].data, np.zeros((3, 2)))
+
+
+@pytest.mark.parametrize("options", [{}, {"preserve_module_state": False}, {"inplace": True}], ids=repr)
+def test_an_interrupt_leaves_the_modules_own_parameters(options: Any) -> None:
+    module, plain = Parent(), to_module.Swap
+    data = zeroed(module)
+    mine, values = dict(module.named_parameters()), {k: np.array(v) for k, v in module.state_dict().items()}
+
+    def run() -> None:
+        with data.to_module(module, **{"preserve_module_state": True, **options}):
+            module.first(ones(2))
+
+    seen = interrupted_everywhere(
+        run, to_module.to_module, to_module._exchange, plain.leave, plain.replace_registry,
+        plain.set_attribute, to_module._copy_into, undo.enter, undo.leave,
+    )  # fmt: skip
+    lines = []
+    for line in seen:
+        lines.append(line)
+        now = dict(module.named_parameters())
+        assert list(now) == list(mine), line
+        assert all(now[name] is parameter for name, parameter in mine.items()), line
+        for name, value in module.state_dict().items():
+            np.testing.assert_array_equal(value, values[name], str(line))
+    assert len(lines) > 40
 
 
 def test_arrays_become_parameters_over_the_same_memory() -> None:

@@ -7,13 +7,38 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.cases import raises
+from helpers.interrupts import interrupted_everywhere
 
 import lite
 from lite import nn
+from lite._transforms.grad import mode
+from lite._transforms.grad.running import state
 
 
 def parameter(*numbers: float) -> nn.Parameter:
     return nn.Parameter(np.array(numbers))
+
+
+def test_an_interrupt_leaves_no_mode_behind() -> None:
+    weight = parameter(1.0, 2.0)
+
+    def run() -> None:
+        with lite.enable_grad():
+            with lite.no_grad():
+                weight * 2
+            lite.grad(lambda x: lite.grad(lambda y: (y * y * weight.data).sum())(x).sum())(weight.data)
+            with lite.set_grad_enabled(False):
+                weight * 2
+
+    lines = []
+    for line in interrupted_everywhere(run, mode._set):
+        lines.append(line)
+        assert not lite.is_grad_enabled(), line
+        assert (state.paused, state.levels, state.floor) == (False, [], -1), line
+        assert type(weight * 2) is np.ndarray
+        mode.pauses[0] = mode.nestings[0] = 0  # counts may be left too large, which costs time alone
+        state.before.clear()
+    assert len(lines) > 5
 
 
 def test_parameters_take_part_only_where_it_is_enabled() -> None:
