@@ -82,7 +82,7 @@ class BatchedEnvBase(EnvBase):
     _begin: Callable[[], None]  # makes the environments
     _end: Callable[[], None]  # closes them
     _take_part: Callable[[list[int]], None]  # leaves out the others
-    _of_each: Callable[[str, Any], list[Any]]  # what `attribute` gives of each
+    _of_each: Callable[[str, list[Any]], list[Any]]  # what `attribute` gives of each
     _seed_one: Callable[[int, int | None, bool], int | None]
 
     def __getattr__(self, name: str) -> Any:
@@ -91,11 +91,11 @@ class BatchedEnvBase(EnvBase):
         except AttributeError:
             if name.startswith("_") or hasattr(type(self), name) or self.__dict__.get("is_closed", True):
                 raise
-            found = self._of_each(name, None)
+            found = self._of_each(name, [None] * self.num_workers)
             if any(value is MISSING for value in found):
                 raise
         if any(value is METHOD for value in found):
-            return lambda *args, **kwargs: self._of_each(name, (args, kwargs))
+            return lambda *args, **kwargs: self._of_each(name, [(args, kwargs)] * self.num_workers)
         return found
 
     def _take_specs(self, specs: Sequence[Composite]) -> None:
@@ -190,6 +190,17 @@ class BatchedEnvBase(EnvBase):
             seed = self._seed_one(i, seed, static_seed)
         return seed
 
+    def state_dict(self) -> dict[str, Any]:  # type: ignore[override]
+        """What the transforms of the environments keep: of the i-th it is "worker{i}"."""
+        states = self._of_each("state_dict", [((), {})] * self.num_workers)
+        return {f"worker{i}": state for i, state in enumerate(states)}
+
+    def load_state_dict(self, state_dict: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Restore a state of `state_dict`; one of a single environment in all of them."""
+        many = "worker0" in state_dict
+        states = [state_dict[f"worker{i}"] if many else state_dict for i in range(self.num_workers)]
+        self._of_each("load_state_dict", [((state,), kwargs) for state in states])
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(num_workers={self.num_workers}, batch_size={self.batch_size})"
 
@@ -254,8 +265,8 @@ class SerialEnv(BatchedEnvBase):
         self.start()
         return self._envs[i].set_seed(seed, static_seed=static_seed)
 
-    def _of_each(self, name: str, arguments: Any) -> list[Any]:
-        return [attribute(env, name, arguments) for env in self._envs]
+    def _of_each(self, name: str, arguments: list[Any]) -> list[Any]:
+        return [attribute(env, name, own) for env, own in zip(self._envs, arguments, strict=True)]
 
     def _take_part(self, rows: list[int]) -> None:
         self._envs, self._started = ([of_each[i] for i in rows] for of_each in (self._envs, self._started))

@@ -65,8 +65,9 @@ class EnvCreator:
     def state_dict(self) -> Any:
         """The state dict of a new environment, with the statistics as they are now."""
         env = self()
+        state = env.state_dict()
         env.close()
-        return env.state_dict()
+        return state
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_statistics": [_Shared(td) for td in self._statistics]}

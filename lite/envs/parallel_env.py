@@ -149,9 +149,9 @@ class ParallelEnv(BatchedEnvBase):
         self._send(i, SEED + pickle.dumps((seed, static_seed)))
         return pickle.loads(self._replies(np.arange(self.num_workers) == i)[0])
 
-    def _of_each(self, name: str, arguments: Any) -> list[Any]:
-        for i in range(self.num_workers):
-            self._send(i, READ + pickle.dumps((name, arguments)))
+    def _of_each(self, name: str, arguments: list[Any]) -> list[Any]:
+        for i, own in enumerate(arguments):
+            self._send(i, READ + pickle.dumps((name, own)))
         return [pickle.loads(reply) for reply in self._replies()]
 
     # -- processes ------------------------------------------------------------------------------

@@ -4,7 +4,8 @@ from functools import partial
 
 import numpy as np
 from helpers.cases import raises
-from helpers.counting_env import CountingEnv, Named, Task
+from helpers.compared import assert_same
+from helpers.counting_env import CountingEnv, Named, Task, counting_with_statistics
 from helpers.teams_env import Mates
 
 from lite import LazyStackedTensorDict, TensorDict
@@ -189,6 +190,22 @@ def test_attributes_are_those_of_each():
             env.close()
         assert env.is_closed
         assert not hasattr(env, "label")
+
+
+def test_states_are_those_of_each():
+    for kind in (SerialEnv, ParallelEnv):
+        env, other = (kind(2, counting_with_statistics, create_env_kwargs={"limit": 9}) for _ in range(2))
+        env.rollout(4)
+        state = env.state_dict()
+        name = "transforms.0._extra_state"
+        assert [state[f"worker{i}"][name]["observation_count"].item() for i in (0, 1)] == [5, 5]
+        state["worker1"][name] = {key: 2 * value for key, value in state["worker1"][name].items()}
+        other.load_state_dict(state)
+        assert_same(other.state_dict(), state)
+        other.load_state_dict(state["worker1"])
+        assert_same(other.state_dict(), dict.fromkeys(("worker0", "worker1"), state["worker1"]))
+        env.close()
+        other.close()
 
 
 def test_they_start_again():

@@ -140,6 +140,7 @@ class Collector(BackgroundCollector):
         self.policy_version = 0
         self.closed = False
         self.partial_batch: TensorDict | None = None
+        self._env_state: Any = None
         frames = integer("frames_per_batch", frames_per_batch, least=1)
         self.total_frames = max(-1, integer("total_frames", -1 if total_frames is None else total_frames))
         self.init_random_frames = max(0, integer("init_random_frames", init_random_frames or 0))
@@ -375,9 +376,10 @@ class Collector(BackgroundCollector):
     def state_dict(self) -> dict[str, Any]:
         """The state from which another collector can continue: numbers, containers, the policy's arrays.
 
-        Environments cannot be saved: after `load_state_dict` they start new episodes, with ids that go on,
-        and where `seed` was given with seeds that follow from it and from the number of frames. Save it
-        before its batch is stored: so no id is given twice, whenever the process is killed.
+        What transforms of an `EnvBase` keep is in it, as the statistics of a `VecNorm`; episodes are not:
+        after `load_state_dict` new ones start, with ids that go on, and where `seed` was given with seeds
+        that follow from it and from the number of frames. Save it before its batch is stored: so no id is
+        given twice, whenever the process is killed.
         """
         state: dict[str, Any] = {
             "frames": self._frames,
@@ -391,6 +393,8 @@ class Collector(BackgroundCollector):
         }
         if isinstance(self.policy, Module):
             state["policy_state_dict"] = self.policy.state_dict()
+        if isinstance(self.env, EnvBase):
+            state["env_state_dict"] = self._env_state or self.env.state_dict()
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, strict: bool = True) -> None:
@@ -398,15 +402,17 @@ class Collector(BackgroundCollector):
 
         Args:
             state_dict: a result of `state_dict`.
-            strict: raise where the policy's names differ.
+            strict: raise where names differ.
 
         Raises:
             KeyError: something is missing.
-            RuntimeError: the policy does not take its part.
+            RuntimeError: the policy or the environment does not take its part.
         """
         state = {name: state_dict[name] for name in self._needed}
         if isinstance(self.policy, Module) and (strict or "policy_state_dict" in state_dict):
             self.policy.load_state_dict(state_dict["policy_state_dict"], strict=strict)
+        if isinstance(self.env, EnvBase) and state_dict.get("env_state_dict") is not None:
+            self.env.load_state_dict(state_dict["env_state_dict"], strict=strict)
         self._random.generator.bit_generator.state = state["random"]
         self._rollout.statistics.load_state_dict(state["statistics"])
         self._rollout.steps = int(state["steps"])
@@ -469,6 +475,8 @@ class Collector(BackgroundCollector):
         self._frames += data.numel() - self._rollout.skipped
         self._iter += 1
         if not self._frames_left():
+            if isinstance(self.env, EnvBase):
+                self._env_state = self.env.state_dict()  # its processes end now
             self.shutdown()
         return data
 

@@ -8,12 +8,21 @@ import pytest
 from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from helpers.cases import raises
-from helpers.counting_env import CountingEnv
+from helpers.compared import assert_same
+from helpers.counting_env import CountingEnv, counting_with_statistics
 from helpers.data.environments import Counting
 
 from lite import TensorDict
 from lite.data import Collector, StepCounter, TensorDictPrimer, Unbounded
-from lite.envs import EnvError, GymEnv, GymWrapper, RenameTransform, SerialEnv, TransformedEnv
+from lite.envs import (
+    EnvError,
+    GymEnv,
+    GymWrapper,
+    ParallelEnv,
+    RenameTransform,
+    SerialEnv,
+    TransformedEnv,
+)
 
 
 def test_episodes_follow_each_other():
@@ -185,3 +194,17 @@ def test_errors_of_environments_keep_their_frames():
             FailingGym(), lambda td: TensorDict(action=np.zeros(1, np.float32)), frames_per_batch=3
         ).next()
     assert caught.value.frames is None
+
+
+def test_statistics_of_the_environment_are_in_the_state():
+    for make in (counting_with_statistics, partial(ParallelEnv, 1, counting_with_statistics)):
+        collector, other = (Collector(make, frames_per_batch=4, total_frames=4) for _ in range(2))
+        list(collector)
+        state = collector.state_dict()["env_state_dict"]
+        name = "transforms.0._extra_state"
+        assert state.get("worker0", state)[name]["observation_count"] == 6  # two of resets
+        other.load_state_dict({**other.state_dict(), "env_state_dict": state})
+        assert_same(other.state_dict()["env_state_dict"], state)
+        older = {key: value for key, value in other.state_dict().items() if key != "env_state_dict"}
+        other.load_state_dict(older)
+        other.shutdown()
