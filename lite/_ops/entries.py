@@ -66,11 +66,13 @@ def _join(
         arrays.append(entry)
     # Converted before anything is removed, so that an error leaves self unchanged.
     joined = td._convert(join(arrays, dim))
-    if not keep:
-        for path in dict.fromkeys(paths):
-            if path != target:
-                td.del_(to_key(path))
-    return td.set(to_key(target), joined)
+    with Writes() as writes:  # a node may be locked
+        writes.keep(td)
+        if not keep:
+            for path in dict.fromkeys(paths):
+                if path != target:
+                    td.del_(to_key(path))
+        return td.set(to_key(target), joined)
 
 
 def cat_from_tensordict(

@@ -42,9 +42,10 @@ def test_joins_that_fail_change_nothing(keys, options, error):
     td = pair()
     with unchanged(td), pytest.raises(error):
         td.cat_tensors(*keys, out_key="o", **options)
-    td.lock_()
-    with unchanged(td), pytest.raises(RuntimeError, match="locked"):
-        td.cat_tensors("b", out_key="o")
+    for node, given in ((td["n"], ("b", ("n", "a"))), (td, ("b",))):
+        node.lock_()
+        with unchanged(td), pytest.raises(RuntimeError, match="locked"):
+            td.cat_tensors(*given, out_key="o", dim=1)
 
 
 def test_all_arrays_in_one():
