@@ -157,7 +157,10 @@ def _onnx_matmul(graph: Graph, a: ArrayLike, b: ArrayLike, dtype: DtypeLike = No
         raise ValueError(f"matmul: the sizes {x.shape[-1]} and {inner} of the dimensions summed over differ")
     lead = graph.broadcast([x.shape[:-2], y.shape[:-2]])
     shape = (*lead, *x.shape[-2:-1], *(y.shape[-1:] if y.ndim > 1 else ()))
-    if any(n != 1 for n in lead) and not inner > 0:  # of such products onnxruntime writes the first alone
+    # Of such products onnxruntime writes the first alone; without rows or matrices it may end the process.
+    empty = any(graph.size(n) is None and n == 0 for n in shape)
+    many = any(n != 1 for n in lead)
+    if empty or (many and not inner > 0) or (y.ndim > 2 and x.ndim > 2 and not x.shape[-2] > 0):
         return graph.expand(graph.constant(0, wanted), shape)
     if x.ndim > 1 and y.ndim == 1:  # onnxruntime would fuse a transposition of x with it, and lose it
         column = graph.emit("MatMul", [x, graph.unsqueeze(y, 1)], (*shape, 1), x.dtype)

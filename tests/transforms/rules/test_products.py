@@ -1,5 +1,7 @@
 """Rules of products."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers.cases import raises
@@ -109,6 +111,19 @@ def test_empty_products() -> None:
     for rows in (4, 0, 2):  # of empty products of many matrices onnxruntime writes the first alone
         w, x = np.full((9, 30, 20), 0.1), np.ones((9, rows, 30))
         np.testing.assert_allclose(step(w, x), slopes(w, x))
+    for x, y in (((2, 3), (0, 3, 4)), ((0, 2, 1, 3), (2, 3, 4)), ((0, 1, 2, 3), (2, 3, 4))):
+        got = lite.jit(lambda x, y: np.moveaxis(x, 0, -2) @ y if x.ndim > 3 else x @ y)(
+            np.ones(x), np.ones(y)
+        )
+        assert (got.size, got.shape[-1]) == (0, 4)
+
+
+def test_a_file_is_not_run_without_rows(tmp_path: Path) -> None:
+    """Of a transposed batch onnxruntime would divide by zero, which ends the process."""
+    w = np.ones((2, 3, 4), np.float32)
+    step = lite.jit(lambda x: x.swapaxes(0, 1) @ w)
+    file = lite.load_step(step.lower(np.ones((5, 2, 3), np.float32)).save(tmp_path / "step.onnx"))
+    raises(ValueError, "got the size 0", file, np.ones((0, 2, 3), np.float32))
 
 
 def test_what_does_not_fit_is_refused() -> None:
