@@ -130,6 +130,11 @@ def as_array(value: object) -> Array:
     return value if isinstance(value, HostArray) else np.asarray(value)  # type: ignore[return-value]
 
 
+def without_number(value: Any) -> Any:
+    """An array in place of a number, which NumPy's functions give of arrays without dimensions."""
+    return np.copy(value) if isinstance(value, np.generic) or getattr(value, "is_number", False) else value
+
+
 def has_namespace(value: object) -> bool:
     """True for an array, also a traced one, of a library with a namespace of functions (JAX).
 

@@ -197,3 +197,12 @@ class NumberlessArray(InterpretedArray):
     def tolist(self) -> NoReturn:
         """Raises RuntimeError: there are no single numbers."""
         self._refuse("makes a list of")
+
+
+def _in_place(operator: Any) -> Any:
+    """An operator such as `+=`, for which Python computes `a + b` where there is a number."""
+    return lambda self, other: NotImplemented if self.is_number else operator(self, other)
+
+
+for _name in ("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"):
+    setattr(NumberlessArray, f"__i{_name}__", _in_place(getattr(NDArrayOperatorsMixin, f"__i{_name}__")))

@@ -15,7 +15,16 @@ from lite._arrays.dtypes import NUMBERS, get_default_dtype, is_numeric
 from lite._arrays.foreign import from_dlpack, is_foreign, is_tensor
 from lite._arrays.numbers import SCALARS
 from lite._arrays.settings import list_to_stack
-from lite._arrays.types import Array, Path, Shape, Unbatched, has_namespace, is_array, refuse_masked
+from lite._arrays.types import (
+    Array,
+    Path,
+    Shape,
+    Unbatched,
+    has_namespace,
+    is_array,
+    refuse_masked,
+    without_number,
+)
 from lite._tree.collection import Entry, TensorCollection
 from lite._tree.duck_typed_columns import duck_typed_column
 from lite._tree.entry_errors import shape_error
@@ -140,7 +149,7 @@ def to_entry(
     if is_foreign(value) and not is_array(value):
         return from_dlpack(value)
     if is_array(value):
-        return unwrap(value)
+        return without_number(unwrap(value))
     if callable(getattr(value, "numpy", None)):
         return np.asarray(value.numpy())
     return NonTensorData._make(value, batch_size)

@@ -106,7 +106,10 @@ def test_a_number_is_not_written_to() -> None:
             first *= 2
         last *= 3  # with an ellipsis it is a view
         given[4] += 1  # and this an array
-        return *given, *parts, first, x * 1
+        td = TensorDict(mean=mean)  # entries are arrays
+        entry = td["mean"]
+        entry -= 1
+        return *given, *parts, first, x * 1, td["mean"]
 
     x = np.arange(1.0, 7.0).reshape(2, 3)
     wanted = [kept(row.copy()) for row in x]

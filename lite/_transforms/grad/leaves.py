@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.dtypes import get_default_dtype, is_floating
-from lite._arrays.types import Array, HostArray, computed, refuse_masked
+from lite._arrays.types import Array, HostArray, computed, refuse_masked, without_number
 from lite._transforms.grad.array import TracedArray
 from lite._transforms.grad.tape import Node, outer_value
 from lite._transforms.vmap.trees import flatten, unflatten
@@ -147,5 +147,4 @@ def _value(leaf: Any) -> Any:
 
 def _entry(leaf: object) -> Any:
     """The value of an entry; a NumPy scalar becomes an array."""
-    value = _value(leaf)
-    return np.asarray(value) if isinstance(value, np.generic) else value
+    return without_number(_value(leaf))

@@ -62,8 +62,6 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: An
         graph.fail(f"calls {name}, which has no rule for ONNX with these arguments")
     if out is None:
         return tuple(map(number_of, result)) if type(result) is tuple else number_of(result)
-    if len(out) == 1 and out[0] is inputs[0] and out[0].is_number:
-        return number_of(result)
     return write(graph, out, result)
 
 

@@ -220,14 +220,14 @@ class Parameters:
             put(array)
 
     def store(self, arrays: Arrays, given: Arrays, same: Any) -> None:
-        found = iter(given)
+        found, put = iter(given), object.__setattr__  # quicker than that of parameters
         for holder, array, is_there in zip(self.holders, arrays, same, strict=True):
             if id(holder) in self.aliases:
                 np.copyto(holder.data, move(array, "cpu"))
             else:
-                holder.data = array
+                put(holder, "data", array)
             if is_there is not None:  # else the function left its gradient
-                holder.grad = np.asarray(next(found)) if is_there else None
+                put(holder, "grad", np.asarray(next(found)) if is_there else None)
 
     def is_settled(self, same: Any) -> bool:
         """Whether the next call has the same gradients from before; if not, a trace finds out who reads."""

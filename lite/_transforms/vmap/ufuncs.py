@@ -24,9 +24,6 @@ def call_ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: di
     if not kwargs and ufunc.signature is None:
         return elementwise(ufunc, inputs)
     out = kwargs.get("out")
-    if out is not None and out[0] is inputs[0] and type(out[0]) is BatchedArray and out[0].is_number:
-        out = None
-        kwargs = {key: value for key, value in kwargs.items() if key != "out"}
     if out is not None:
         if len(kwargs) == len(out) == 1 and len(inputs) == 2 and inputs[0] is out[0]:
             done = _onto(ufunc, inputs[0], inputs[1])

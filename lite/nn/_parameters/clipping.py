@@ -58,7 +58,7 @@ def clip_grad_norm_(
     share = _share(norm, max_norm)
     with np.errstate(invalid="ignore"):  # a norm that is not finite makes NaN of numbers, as documented
         for array in arrays:
-            array *= share.astype(array.dtype)
+            np.multiply(array, share.astype(array.dtype), out=array)
     return norm
 
 

@@ -10,7 +10,7 @@ import pytest
 from helpers.cases import each_case, raises
 
 import lite
-from lite import LazyStackedTensorDict, TensorDict, enable_grad, nn
+from lite import LazyStackedTensorDict, TensorDict, enable_grad, nn, optim
 
 
 @pytest.fixture
@@ -70,6 +70,29 @@ def test_scalars_and_sequences(p):
     assert bool(one)
     assert len(p) == 2
     assert [row.shape for row in p] == [(3,), (3,)]
+
+
+@each_case("wrap", [lite.jit, lambda step: step])
+def test_data_without_dimensions_that_a_step_replaces(wrap: Any) -> None:
+    """`np.clip` gives a number of them, as where the weight of an entropy is kept in bounds."""
+    alpha = nn.Parameter(np.zeros(()))
+    sgd = optim.SGD([alpha], lr=0.1)
+
+    @wrap
+    @enable_grad()
+    def step() -> None:
+        (alpha * 4).backward()
+        sgd.step()
+        sgd.zero_grad()
+        alpha.data = np.clip(alpha.data, -1, 1)
+        data = alpha.data
+        data += 0.25
+
+    for wanted in (-0.15, -0.3, -0.45):
+        step()
+        np.testing.assert_allclose(alpha.data, wanted)
+    alpha.data = alpha.data * 2
+    np.testing.assert_array_equal(alpha.zero_().data, 0.0)
 
 
 def test_requires_grad():

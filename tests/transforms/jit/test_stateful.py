@@ -90,20 +90,25 @@ def test_two_steps_share_parameters() -> None:
 
 @same_in_graphs
 def test_a_learning_rate_that_a_step_changes_in_place(wrap: Wrap) -> Any:
-    net = nn.Linear(3, 2, rng=0)
-    adam = optim.Adam(net.parameters(), lr=0.1)
+    """And gradients of a parameter without dimensions."""
+    net, scale = nn.Linear(3, 2, rng=0), nn.Parameter(np.ones(()))
+    adam = optim.Adam([*net.parameters(), scale], lr=0.1)
 
     @wrap
     @lite.enable_grad()
     def step(x: Any) -> Any:
-        (net(x) ** 2).mean().backward()
+        (net(x) * scale).sum().backward()
+        optim.clip_grad_norm_([scale], 0.1)
+        gradient = scale.grad
+        gradient *= 0.5
+        assert gradient is scale.grad
         adam.step()
         adam.zero_grad()
         adam.param_groups[0]["lr"] *= 0.5
 
     for x, _ in BATCHES:
         step(x)
-    return net.state_dict(), adam.param_groups[0]["lr"]
+    return net.state_dict(), scale.data, adam.param_groups[0]["lr"]
 
 
 @same_in_graphs
