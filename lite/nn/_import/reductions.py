@@ -66,7 +66,7 @@ _REDUCTIONS: dict[str, Reduce] = {
     "ReduceL2": _norm,
     "ReduceSumSquare": lambda x, axes, keep: _sum(x * x, axes, keep),
     "ReduceLogSum": lambda x, axes, keep: np.log(_sum(x, axes, keep)).astype(x.dtype, copy=False),
-    "ReduceLogSumExp": lambda x, axes, keep: formulas.log_sum_exp(x, axes, keep),
+    "ReduceLogSumExp": lambda x, axes, keep: formulas.log_sum_exp(x, axes, keep).astype(x.dtype, copy=False),
 }
 
 
@@ -111,8 +111,9 @@ def _running(spec: Spec) -> Run:
             x = np.flip(x, at)
         out = run_along(x, at, dtype=np.int64 if x.dtype == bool else x.dtype)  # as torch.onnx writes masks
         if exclusive:
-            edge = np.full_like(np.take(out, [0], at), neutral)
-            out = np.concatenate([edge, np.take(out, np.arange(x.shape[at] - 1), at)], at)
+            before = (slice(None),) * at  # slices, as there may be nothing along the axis
+            edge = np.full_like(out[(*before, slice(1))], neutral)
+            out = np.concatenate([edge, out[(*before, slice(-1))]], at)
         return np.flip(out, at) if backwards else out
 
     return run
@@ -139,6 +140,8 @@ def _along(spec: Spec) -> Run:
 
 
 def _hardmax(x: Array, axis: int) -> Array:
+    if 0 in x.shape:
+        return x
     places = np.expand_dims(np.argmax(x, axis), axis)
     count = x.shape[axis]
     shape = [1] * x.ndim

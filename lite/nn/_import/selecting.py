@@ -86,6 +86,8 @@ def _slice(spec: Spec) -> Run:
         stride = (1,) * len(begin) if steps is None else integers(steps)
         index: list[Any] = [slice(None)] * x.ndim
         for axis, a, b, step in zip(places or range(len(begin)), begin, end, stride, strict=True):
+            if step < 0 and a < -1 and type(size := x.shape[axis]) is int:
+                a = max(a, -size)  # a place before the first is the first
             index[axis] = slice(a, None if step < 0 and b in _FAR else b, step)
         return x[tuple(index)]
 

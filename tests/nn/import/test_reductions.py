@@ -19,6 +19,9 @@ CASES = [
     Case("LpNormalization", [np.zeros((1, 2), np.float32)]),
     Case("CumProd", [numbers(3, 4), np.array(0)], {"exclusive": 1}, opset=26, has_values=False),
     Case("CumSum", [numbers(3, 1), np.array(1)], {"exclusive": 1}),
+    Case("CumSum", [np.zeros((0, 3), np.float32), np.array(0)], {"exclusive": 1}),
+    Case("Hardmax", [np.zeros((2, 0), np.float32)]),
+    Case("ReduceLogSumExp", [np.array([[3, 1], [2, 2]]), np.array([1])]),
 ]
 
 
