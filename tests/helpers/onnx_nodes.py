@@ -72,6 +72,14 @@ def graph_of(case: Case) -> bytes:
     return model_of([node], inputs, outputs, opset=case.opset)
 
 
+def untyped(op: str, count: int = 1, **attributes: Any) -> nn.Module:
+    """An operator of inputs whose type the graph does not say, such as texts."""
+    names = [f"x{i}" for i in range(count)]
+    node = writer.node(op, "node", names, ["y"], attributes)
+    graph = writer.graph("graph", [node], [], [writer.text(1, name) for name in names], [writer.text(1, "y")])
+    return nn.from_onnx(writer.model(graph, 21, ("tests", "")))
+
+
 def module_of(case: Case) -> nn.Module:
     """The operator as a module of its inputs."""
     return nn.from_onnx(graph_of(case), dtype=None)

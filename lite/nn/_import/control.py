@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from lite._arrays.types import Array, HostArray, stored
+from lite._files.onnx.arrays import dtype_of
+from lite._files.onnx.model import Value
 from lite._transforms.grad.tape import value_of
 from lite.nn._import.integers import checked
 from lite.nn._import.limits import check_time, time_limit
@@ -48,6 +50,15 @@ def _counted(held: int, value: Any) -> int:
     return held
 
 
+def _stacked(spec: Spec, rows: list[Any], told: Value, axis: int = 0) -> Any:
+    """What the steps of a loop gave; of none an array of the type that the graph tells, with no rows."""
+    if rows:
+        return np.stack(rows, axis)
+    shape = [size if isinstance(size, int) else 0 for size in told.shape or ()]
+    shape.insert(axis if axis >= 0 else axis + len(shape) + 1, 0)
+    return np.zeros(shape, spec.computed_in(dtype_of(told.element_type or 1)))
+
+
 @operator("Loop")
 def _loop(spec: Spec) -> Run:
     body = spec.bodies["body"]
@@ -70,7 +81,8 @@ def _loop(spec: Spec) -> Run:
                     held = _counted(held, value)
                 i += 1
                 check_time()
-        return [*state, *(np.stack(stack) if stack else np.zeros((0,), np.float32) for stack in stacks)]
+        rows = zip(stacks, body.types[1 + states :], strict=True)
+        return [*state, *(_stacked(spec, *each) for each in rows)]
 
     return run
 
@@ -78,6 +90,8 @@ def _loop(spec: Spec) -> Run:
 @operator("Scan")
 def _scan(spec: Spec) -> Run:
     body, scanned = spec.bodies["body"], spec.get("num_scan_inputs")
+    if not 0 < scanned <= len(body.inputs):  # before tuples of that length are made
+        raise ValueError(f"Scan {spec.name!r}: num_scan_inputs is {scanned}, of {len(body.inputs)} inputs")
     states = len(body.inputs) - scanned
     outputs = len(body.outputs) - states
     before_9 = spec.opset < 9
@@ -100,9 +114,8 @@ def _scan(spec: Spec) -> Run:
                     held = _counted(held, value)
                 check_time()
         whole = []
-        for stack, axis, turn in zip(stacks, out_axes, out_turns, strict=True):
-            rows = stack[::-1] if turn else stack
-            whole.append(np.stack(rows, axis) if rows else np.zeros((0,), np.float32))
+        for stack, axis, turn, told in zip(stacks, out_axes, out_turns, body.types[states:], strict=True):
+            whole.append(_stacked(spec, stack[::-1] if turn else stack, told, axis))
         return [*state, *whole]
 
     def run(*values: Any) -> list[Any]:

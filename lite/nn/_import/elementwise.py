@@ -16,8 +16,8 @@ from lite.nn.layers.activations import ReLU, Sigmoid, gelu
 
 
 def is_sizes(x: Any) -> bool:
-    """Whether an array holds sizes of a graph that is being traced, instead of numbers."""
-    return isinstance(x, np.ndarray) and x.dtype == object
+    """Whether an array holds sizes of a graph that is being traced, instead of numbers or texts."""
+    return isinstance(x, np.ndarray) and x.dtype == object and not (x.size and type(x.flat[0]) is str)
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------
@@ -178,6 +178,8 @@ def cast(x: Any, target: np.dtype[Any]) -> Any:
             return x.reshape(()).item() if not x.ndim else x.reshape(()).item() * np.ones(x.shape, target)
     if x.dtype == target:
         return x
+    if target.kind == "O":
+        raise NotImplementedError(f"Cast of {x.dtype} to texts")
     if target.kind in "iu" and x.dtype.kind == "f" and isinstance(x, np.ndarray):
         with np.errstate(invalid="ignore"):
             return x.astype(target)

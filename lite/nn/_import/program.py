@@ -12,7 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lite._arrays.types import is_array, is_symbolic
-from lite._files.onnx.model import MAX_NODES, Model, Operation, OperationGraph, Reference, in_order, reads_of
+from lite._files.onnx.model import (
+    MAX_NODES,
+    Model,
+    Operation,
+    OperationGraph,
+    Reference,
+    Value,
+    in_order,
+    reads_of,
+)
 from lite._files.onnx.reader import MAX_DEPTH
 from lite.nn._import.integers import array_of
 from lite.nn._import.joining import join
@@ -46,6 +55,7 @@ class Program:
         outputs: numbers of the results.
         steps: in order.
         count: number of all values.
+        types: what the graph says of its outputs.
     """
 
     inputs: tuple[str, ...]
@@ -55,6 +65,7 @@ class Program:
     outputs: tuple[int, ...] = ()
     steps: list[Step] = field(default_factory=list)
     count: int = 1
+    types: tuple[Value, ...] = ()
 
     def __post_init__(self) -> None:
         self.start: list[Any] = [None] * self.count
@@ -127,7 +138,9 @@ def _several(result: Any) -> Any:
 
 
 def _array(value: Any) -> Any:
-    """A size of a trace as an array of it; everything else as it is."""
+    """A size of a trace, or a text, as an array of it; everything else as it is."""
+    if isinstance(value, str):
+        return np.array(value, object)
     return array_of((value,)).reshape(()) if isinstance(value, int) else value
 
 
@@ -283,7 +296,9 @@ class Compiler:
             for name, weight in graph.weights.items()
             if name not in weights
         }
-        return self.program(graph.nodes, inputs, outputs, kept, weights)
+        program = self.program(graph.nodes, inputs, outputs, kept, weights)
+        program.types = graph.outputs
+        return program
 
     def _function(self, node: Operation, local: Any, attributes: Mapping[str, Any]) -> Run:
         arguments = {**local.attributes, **attributes}
@@ -344,6 +359,8 @@ class Compiler:
                 result = step.run(*[self.constants.get(i) for i in step.inputs])
         except TooLarge:  # it may be in a branch that is not taken; a call says otherwise
             return False
+        except (TypeError, LookupError, ArithmeticError, AttributeError) as error:  # of a damaged file
+            raise ValueError(f"{step.label}: {error}") from error
         except Exception as error:
             error.add_note(f"in the node {step.label}")
             raise

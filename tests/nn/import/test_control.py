@@ -118,3 +118,29 @@ def test_a_scan_walks_both_ways() -> None:
     np.testing.assert_array_equal(last, [6])
     np.testing.assert_array_equal(products[:, 0], [5, 6, 0])
     np.testing.assert_array_equal(grad(lambda xs: net(np.zeros(1), xs)[1].sum())(xs)[:, 0], [5, 4, 3])
+    for count in (-(10**12), 0, 10**12):  # of which no tuple is made
+        scan = writer.node("Scan", "", ["s0", "xs"], ["s", "ps"], {"body": inner, "num_scan_inputs": count})
+        raises(
+            ValueError,
+            f"num_scan_inputs .*{count}",
+            nn.from_onnx,
+            model_of([scan], {"s0": xs, "xs": xs}, ["s"]),
+        )
+
+
+def test_a_loop_without_a_step_gives_rows_of_the_type_that_the_graph_tells() -> None:
+    given = [writer.value("i", np.dtype(np.int64), []), writer.value("more", np.dtype(bool), [])]
+    told = [writer.value("m", np.dtype(bool), []), writer.value("row", np.dtype(np.int64), ["any", 3])]
+    kept = [writer.tensor("x", np.ones((2, 3), np.int64))]
+    inner = writer.graph(
+        "b", [node("Identity", "more", "m"), node("Identity", "x", "row")], kept, given, told
+    )
+    loop = writer.node("Loop", "", ["n", ""], ["rows"], {"body": inner})
+    net = nn.from_onnx(model_of([loop], {"n": np.array(0)}, ["rows"]))
+    np.testing.assert_array_equal(net(np.array(0)), np.zeros((0, 0, 3), np.int64), strict=True)
+    np.testing.assert_array_equal(net(np.array(2)), np.ones((2, 2, 3), np.int64), strict=True)
+    xs = np.zeros((2, 0), np.float32)
+    step = writer.graph("b", [node("Identity", "x", "row")], [], [writer.text(1, "x")], told[1:])
+    options = {"num_scan_inputs": 1, "scan_input_axes": [1], "scan_output_axes": [-1], "body": step}
+    net = nn.from_onnx(model_of([node("Scan", "xs", "rows", **options)], {"xs": xs}, ["rows"]))
+    np.testing.assert_array_equal(net(xs), np.zeros((0, 3, 0), np.int64), strict=True)

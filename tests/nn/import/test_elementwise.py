@@ -1,7 +1,8 @@
 """Operators of each number: gradients, maps, graphs, and what the standard leaves open."""
 
 import numpy as np
-from helpers.onnx_nodes import Case, check_all, numbers
+from helpers.cases import raises
+from helpers.onnx_nodes import Case, check_all, numbers, untyped
 
 CASES = [
     Case("Div", [numbers(3, 2), numbers(2) + 3]),
@@ -41,3 +42,11 @@ CASES = [
 
 def test_gradients_maps_and_graphs() -> None:
     check_all(CASES)
+
+
+def test_texts_become_numbers_and_numbers_no_texts() -> None:
+    words = np.array(["2.5", "-3"], object)
+    for given, want in ((words, [2.5, -3]), (words[:0], []), (words[:1].reshape(()), 2.5)):
+        np.testing.assert_array_equal(untyped("Cast", to=1)(given), np.float32(want), strict=True)
+    raises(NotImplementedError, "int64 to texts", untyped("Cast", to=8), np.arange(2))
+    np.testing.assert_array_equal(untyped("Cast", to=8)(words), words)

@@ -119,3 +119,14 @@ def test_an_input_that_is_left_out_is_no_output_that_nobody_reads() -> None:
     x, most = np.arange(4, dtype=np.float32), np.float32(2.5)
     net = nn.from_onnx(model_of(nodes, {"x": x, "most": most}, ["y"]))
     np.testing.assert_array_equal(net(x[::-1], most), [1, 0])
+
+
+def test_constants_that_a_node_cannot_compute_with_are_told_with_the_model() -> None:
+    nodes = [
+        writer.node("Gather", "cut", ["w", "w"], ["c"], {}),
+        writer.node("Add", "", ["x", "c"], ["y"], {}),
+    ]
+    held = {"w": np.array([0, 9])}
+    raises(
+        ValueError, "the model: 'cut' .Gather.: index 9", nn.from_onnx, model_of(nodes, {"x": X}, ["y"], held)
+    )

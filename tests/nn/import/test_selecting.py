@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers
+from helpers.onnx_nodes import Case, check_all, model_of, module_of, numbers, untyped
 
 from lite import TensorDict, jit, nn, value_and_grad, vmap
 from lite._files.onnx import writer
@@ -16,6 +16,7 @@ CASES = [
     Case("Slice", [numbers(4, 3), np.array([3]), np.array([-(2**63)]), np.array([0]), np.array([-2])]),
     Case("Slice", [numbers(4, 3), np.array([1, 0]), np.array([2**63 - 1, 2])]),
     Case("Slice", [numbers(4, 3), np.array([2]), np.array([2**31 - 1]), np.array([0]), np.array([-1])]),
+    Case("Slice", [numbers(4, 3), np.array([-9]), np.array([-9]), np.array([0]), np.array([-2])]),
     Case("ScatterElements", [numbers(4, 3), np.array([[0, 1, 2]]), numbers(1, 3)], {"reduction": "add"}),
     Case("ScatterND", [numbers(4, 3), np.array([[1], [3]]), numbers(2, 3, seed=1)]),
     Case("ScatterND", [numbers(4, 3), np.array([[1], [1]]), numbers(2, 3, seed=1)], {"reduction": "add"}),
@@ -86,3 +87,13 @@ def test_a_table_of_the_model_is_read_at_computed_places() -> None:
         np.testing.assert_array_equal(want.reshape(2, 2), actions[[2, 0]].T if domain else actions[[2, 0]])
         np.testing.assert_array_equal(jit(module)(x), want)
         np.testing.assert_array_equal(vmap(module)(x[:, None]), [module(row[None]) for row in x])
+
+
+def test_texts_are_taken_along_any_axis() -> None:
+    words = np.array([["a", "b"], ["c", "d"]], object)
+    for op, at, options, want in (
+        ("Gather", np.array([1]), {"axis": 1}, [["b"], ["d"]]),
+        ("GatherND", np.array([1, 0]), {}, "c"),
+    ):
+        found = untyped(op, 2, **options)(words, at)
+        np.testing.assert_array_equal(found, np.array(want, object), strict=True)
