@@ -38,12 +38,15 @@ _SETTINGS: dict[str, frozenset[int]] = {
 
 
 def float_weights(graph: OperationGraph) -> tuple[str, ...]:
-    """Initializers that are arrays of floats, without scalars and settings of operators.
+    """Initializers that are arrays of floats, without scalars, settings of operators and parts of these.
 
     Empty arrays, such as those of optional adapters, are left out.
     """
     found = []
     settings = _used(graph, _SETTINGS)
+    for node in reversed(graph.nodes):
+        if node.op in (*_MOVES, "Concat") and not settings.isdisjoint(node.outputs):
+            settings.update(node.inputs)
     for name, weight in graph.weights.items():
         tensor = read_tensor(weight.model, weight.span)
         if tensor.kind in FLOATS and tensor.dims and 0 not in tensor.dims and name not in settings:

@@ -249,3 +249,14 @@ def test_tables_of_waves_places_and_slopes_of_heads_do_not_learn(name: str, cons
         nodes = [writer.node("Gather", "", ["w", "ids"], ["y"], {})]
         net = nn.from_onnx(model_of(nodes, {"ids": np.zeros(2, np.int64)}, ["y"], {"w": array}))
         assert {key for key, p in net.named_parameters() if p.requires_grad} == learns, name
+
+
+def test_what_a_setting_is_joined_of_does_not_learn() -> None:
+    """As torch.onnx writes the scales of Upsample, whose gradient was an error."""
+    nodes = [
+        writer.node("Concat", "", ["ones", "two"], ["scales"], {"axis": 0}),
+        writer.node("Resize", "", ["x", "", "scales"], ["a"], {}),
+        writer.node("Mul", "", ["a", "w"], ["y"], {}),
+    ]
+    weights = {"ones": np.ones(1, np.float32), "two": np.full(1, 2, np.float32), "w": np.ones(6, np.float32)}
+    assert names_of(nn.from_onnx(model_of(nodes, {"x": X}, ["y"], weights))) == ["w"]
