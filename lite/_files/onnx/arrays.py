@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import mmap
+import os
 from collections.abc import Iterable
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Any
@@ -40,7 +41,7 @@ def check_external_files(graph: Path, names: Iterable[str]) -> None:
         parts = PurePosixPath(name).parts + PureWindowsPath(name).parts
         if not name or ".." in parts or PurePosixPath(name).is_absolute() or PureWindowsPath(name).anchor:
             raise ValueError(f"{graph}: refers to external data outside its folder: {name!r}")
-        if not (graph.parent / name).is_file():
+        if not os.path.isfile(graph.parent / name):  # also where the name is too long for any
             raise FileNotFoundError(
                 f"{graph}: its external data file {name!r} is missing from {graph.parent}"
             )
