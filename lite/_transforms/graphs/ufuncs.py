@@ -149,6 +149,8 @@ def _node(
     if op in _COMPARISONS:
         if arrays[0].dtype == BOOL and ufunc is not np.equal:
             arrays = [graph.cast(x, np.int32) for x in arrays]
+        if arrays[0].dtype != arrays[1].dtype:  # NumPy compares int64 with uint64
+            raise NoRule
         return graph.emit(op, arrays, shape, BOOL)
     if op in _LOGIC:
         return graph.emit(op, [truth(graph, x) for x in arrays], shape, BOOL)

@@ -12,7 +12,7 @@ from lite._arrays.types import Array, Axes, DtypeLike, HostArray, Operand
 from lite._transforms.grad.along import given, wide
 from lite._transforms.grad.tape import holds_traced, value_of, with_node
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import BOOL, Graph
+from lite._transforms.graphs.graph import Graph
 from lite._transforms.registry import (
     GRAD,
     ONNX,
@@ -67,8 +67,8 @@ def _onnx_cumprod(graph: Graph, a: ArrayLike, axis: Any = None, dtype: DtypeLike
 def _extremes(reduce: Any, largest: bool) -> Any:
     def rule(graph: Graph, a: ArrayLike, axis: Any = 0, dtype: DtypeLike = None) -> Any:
         x = graph.operand(a)
-        if x.dtype == BOOL:
-            return rule(graph, x.astype(np.int32), axis).astype(BOOL)
+        if x.dtype.kind in "bu":  # onnxruntime 1.31 compares 2**32 - 1 as if it were -1
+            return rule(graph, x.astype(np.int64), axis).astype(x.dtype)
         if x.dtype.kind == "f":
             neutral: Any = -np.inf if largest else np.inf
         else:

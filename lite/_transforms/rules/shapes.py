@@ -451,7 +451,12 @@ def _onnx_pad(
 ) -> GraphArray:  # fmt: skip
     if kwargs or mode not in ("constant", "edge", "reflect", "wrap") or np.ndim(constant_values):
         raise NoRule
-    return graph.pad(array, _pairs(pad_width, array.ndim), mode, constant_values)
+    pairs = _pairs(pad_width, array.ndim)
+    if mode == "reflect" and any(
+        type(n) is int and max(pair) >= max(n, 1) for n, pair in zip(array.shape, pairs, strict=True)
+    ):
+        raise NoRule("that reflect more than there is")
+    return graph.pad(array, pairs, mode, constant_values)
 
 
 def _pairs(given: Any, ndim: int) -> list[tuple[Any, Any]]:

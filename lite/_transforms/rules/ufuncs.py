@@ -205,7 +205,7 @@ def _itself(x: Array) -> Array:
 UFUNCS: dict[Any, Row] = {
     # -- of one number
     np.exp: Row("Exp", lambda x, y: y),
-    np.exp2: Row(lambda x: np.exp(x * math.log(2.0)), lambda x, y: y * math.log(2.0)),
+    np.exp2: Row(lambda x: np.power(2.0, x), lambda x, y: y * math.log(2.0)),
     np.expm1: Row(_expm1, lambda x, y: np.exp(x)),
     np.log: Row("Log", lambda x, y: 1 / x),
     np.log2: Row(lambda x: np.log(x) * (1 / math.log(2.0)), lambda x, y: 1 / (x * math.log(2.0))),

@@ -53,6 +53,12 @@ def test_other_integers() -> None:
         check(function, numbers(5, 3, dtype=dtype))
 
 
+def test_powers_of_two_and_what_has_no_common_integer() -> None:
+    check(lambda x: np.exp2(x).astype(np.int32), np.arange(12))  # 7.99 would be 7
+    with pytest.raises(NotImplementedError, match="greater"):
+        check(lambda a, b: a > b, np.arange(3), np.arange(3, dtype=np.uint64))
+
+
 def test_bools() -> None:
     a, b = numbers(5, 3, dtype=np.bool_), numbers(5, 3, dtype=np.bool_, seed=1)
     check(lambda a, b: (a & b, a | b, a ^ b, ~a, a == b, a != b, a + b, a * b), a, b)

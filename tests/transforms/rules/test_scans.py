@@ -111,3 +111,9 @@ def test_running_extremes_of_bools() -> None:
     check_graph(
         lambda x: (np.maximum.accumulate(x), np.minimum.accumulate(x)), np.array([False, True, False])
     )
+
+
+def test_running_extremes_of_unsigned_integers() -> None:
+    for dtype in (np.uint8, np.uint32, np.uint64):
+        x = np.array([[3, 5, 2, 4] * 4], dtype)
+        check_graph(lambda x: (np.maximum.accumulate(x, 1), np.minimum.accumulate(x, 1)), x)

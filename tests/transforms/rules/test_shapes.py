@@ -185,5 +185,8 @@ def test_what_does_not_fit() -> None:
         (lambda x: np.broadcast_to(x, (2, 2, 2)), "broadcast"),
     ):
         raises(ValueError, message, check_graph, function, numbers(5, 3))
+    with pytest.raises(NotImplementedError, match=r"numpy\.pad .*reflect more than there is"):
+        check_graph(lambda x: np.pad(x, ((0, 0), (0, 3)), "reflect"), numbers(5, 3))
+    check_graph(lambda x: np.pad(x, ((0, 0), (0, 2)), "reflect"), numbers(5, 3))
     with pytest.raises(NotImplementedError, match=r"numpy\.roll .*along a dynamic dimension"):
         check_graph(lambda x: np.roll(x, 1, 0), numbers(5, 3))
