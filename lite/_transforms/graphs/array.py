@@ -13,6 +13,17 @@ from lite._transforms.arrays import NumberlessArray, Rules, use_in_brackets
 
 rules = Rules()
 
+ORDERING = ("ArgMax", "ArgMin", "TopK")
+_LACKING = {
+    **dict.fromkeys(ORDERING, "b1 i2 u2 u4 u8"),
+    **dict.fromkeys(("CumSum", "Einsum", "Trilu"), "b1 i1 u1 i2 u2 u4 u8"),
+    "MatMul": "b1 i1 u1 i2 u2",
+    "Pad": "i2 u2",
+    "Where": "i2 u2 u8",
+}
+WIDENED = {op: tuple(map(np.dtype, names.split())) for op, names in _LACKING.items()}
+"""Integers that an operator takes as int64, as onnxruntime 1.31 has no kernel for them."""
+
 
 class GraphArray(NumberlessArray):
     """An array of which only shape and dtype are known; NumPy's functions of it write nodes of a graph.

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from lite._arrays.types import ArrayHolder, DtypeLike, HostArray, Shape
-from lite._transforms.graphs.array import GraphArray
+from lite._transforms.graphs.array import ORDERING, WIDENED, GraphArray
 from lite._transforms.graphs.sizes import MOVED, Comparison, Quotient, Size, comparisons, primes
 from lite._transforms.levels import innermost, numbers
 
@@ -293,13 +293,17 @@ class Graph:
         return self.emit_all(op, inputs, [(shape, dtype)], **attributes)[0]
 
     def emit_all(
-        self,
-        op: str,
-        inputs: Sequence[GraphArray | None],
-        outputs: Sequence[tuple[Sequence[int], Any]],
+        self, op: str, inputs: Sequence[GraphArray | None], outputs: Sequence[tuple[Sequence[int], Any]],
         **attributes: Any,
-    ) -> list[GraphArray]:
+    ) -> list[GraphArray]:  # fmt: skip
         """Add a node, given shape and dtype of each output, or use an equal one again."""
+        if (narrow := WIDENED.get(op, ())) and any(x is not None and x.dtype in narrow for x in inputs):
+            if op in ORDERING and inputs[0] is not None and inputs[0].dtype == np.uint64:
+                self.fail("orders numbers of uint64, which onnxruntime does not")
+            wide = [x if x is None or x.dtype not in narrow else self.cast(x, INT64) for x in inputs]
+            held = [(shape, INT64 if dtype in narrow else dtype) for shape, dtype in outputs]
+            found = zip(self.emit_all(op, wide, held, **attributes), outputs, strict=True)
+            return [self.cast(x, dtype) for x, (_, dtype) in found]
         self._refuse_threads()
         names = tuple(["" if x is None else x.name for x in inputs])
         key = (op, names, len(outputs), repr(sorted(attributes.items())) if attributes else "")
@@ -307,16 +311,14 @@ class Graph:
         if made is None:
             made = self._made[key] = tuple(self._name(op) for _ in outputs)
             self.nodes.append(Node(op, names, made, attributes, self.path, line=self.line()))
-        arrays = []
-        for name, (shape, dtype) in zip(made, outputs, strict=True):
-            array = GraphArray(self, name, tuple(shape), np.dtype(dtype))
-            self._note(array)
-            arrays.append(array)
-        return arrays
+        return [self._value(name, *one) for name, one in zip(made, outputs, strict=True)]
 
     def local(self, kind: str, shape: Sequence[int], dtype: DtypeLike) -> GraphArray:
         """A value that no node of the graph gives: an input of a body, or an output of a loop."""
-        array = GraphArray(self, self._name(kind), tuple(shape), np.dtype(dtype))
+        return self._value(self._name(kind), shape, dtype)
+
+    def _value(self, name: str, shape: Sequence[int], dtype: DtypeLike) -> GraphArray:
+        array = GraphArray(self, name, tuple(shape), np.dtype(dtype))
         self._note(array)
         return array
 
@@ -326,8 +328,7 @@ class Graph:
 
     def _name(self, kind: str) -> str:
         self._count += 1
-        path = self.path
-        return f"{path}/{kind}_{self._count}" if path else f"{kind}_{self._count}"
+        return f"{self.path}/{kind}_{self._count}" if self.path else f"{kind}_{self._count}"
 
     # -- dynamic sizes -----------------------------------------------------------------------------------
 
@@ -410,7 +411,8 @@ class Graph:
 
     def nonzero(self, mask: GraphArray) -> tuple[GraphArray, ...]:
         """Along each axis the indices of what is not 0: as many as a run of the graph finds."""
-        places = self.emit("NonZero", [mask], (mask.ndim, self.computed_size(mask.name)), INT64)
+        shape = mask.ndim, self.computed_size(mask.name)
+        places = self.emit("NonZero", [self.cast(mask, BOOL)], shape, INT64)
         return tuple([self.gather(places, self.constant(i, INT64), 0) for i in range(mask.ndim)])
 
     def range(self, count: int) -> GraphArray:
@@ -548,9 +550,7 @@ class Graph:
         total: int = sum((x.shape[axis] for x in parts), 0)
         shape = list(parts[0].shape)
         for x in parts[1:]:
-            if [n for i, n in enumerate(x.shape) if i != axis] != [
-                n for i, n in enumerate(shape) if i != axis
-            ]:
+            if (*x.shape[:axis], *x.shape[axis + 1 :]) != (*shape[:axis], *shape[axis + 1 :]):
                 raise ValueError(
                     "all sizes but along the axis of concatenation must match exactly, got "
                     f"{tuple(map(int, parts[0].shape))} and {tuple(map(int, x.shape))}"

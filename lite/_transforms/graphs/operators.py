@@ -51,18 +51,12 @@ _OF_FLOAT64: dict[str, Callable[[Any], Any]] = {
 }
 
 
-_WITHOUT_WHERE = (np.int16, np.uint16, np.uint64)  # as onnxruntime 1.31
-
-
 def select(graph: Graph, condition: GraphArray, a: ArrayLike, b: ArrayLike, dtype: DtypeLike) -> GraphArray:
     """`np.where` in a dtype."""
     arrays: list[Any] = [condition, graph.operand(a, dtype), graph.operand(b, dtype)]
     if arrays[1].dtype == BOOL:  # for which onnxruntime has no Where
         found: GraphArray = (condition & arrays[1]) | (~condition & arrays[2])
         return found
-    if arrays[1].dtype in _WITHOUT_WHERE:
-        a, b = (graph.cast(x, np.int64) for x in arrays[1:])
-        return graph.cast(select(graph, condition, a, b, np.int64), dtype)
     return graph.emit("Where", arrays, graph.broadcast([x.shape for x in arrays]), dtype)
 
 

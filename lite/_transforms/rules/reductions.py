@@ -477,7 +477,9 @@ def _onnx_quantile(
     weight = (place - low).astype(ordered.dtype)
     high = np.minimum(low + 1, rows.length - 1)
     first, second = ordered[..., low], ordered[..., high]
-    found = np.where(weight == 0, first, first + (second - first) * weight)
+    apart = second - first  # what is infinite is left out where the other is nearer, as by NumPy
+    found = np.where(weight < 0.5, first + apart * weight, second - apart * (1 - weight))
+    found = np.where(weight == 0, first, found)
     found = np.where(np.isnan(ordered[..., -1:]), np.nan, found)  # NaN is sorted to the end
     found = found.astype(function(np.zeros(1, x.dtype), q, method=method).dtype)
     shape = kept_shape(x.shape, axis) if keepdims is True else rows.outer
@@ -501,8 +503,6 @@ def _onnx_position(
 ) -> GraphArray:
     op = "ArgMax" if function is np.argmax else "ArgMin"
     x: Any = graph.operand(a)
-    if x.dtype == BOOL:
-        x = graph.cast(x, np.int32)
     keep = keepdims is not NOT_GIVEN and bool(keepdims)
     if axis is None:
         if keep:

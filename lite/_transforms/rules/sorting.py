@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from lite._arrays.types import Array, Function, Operand
 from lite._transforms.grad.tape import value_of, with_node
 from lite._transforms.graphs.array import GraphArray
-from lite._transforms.graphs.graph import BOOL, INT64, Graph
+from lite._transforms.graphs.graph import INT64, Graph
 from lite._transforms.registry import GRAD, ONNX, VMAP, ZERO_GRADIENT, NoRule, as_array, flattened
 from lite._transforms.vmap.along import shifted_axis
 from lite._transforms.vmap.array import BatchedArray
@@ -48,9 +48,6 @@ def _onnx_sort(
     function: Function, graph: Graph, a: ArrayLike, axis: int | None = -1, *args: Any, **kwargs: Any
 ) -> Any:
     x, axis = flattened(a, axis)
-    if x.dtype == BOOL:  # which TopK does not take
-        found = function(x.astype(np.int32), axis)
-        return found if function is np.argsort else found.astype(BOOL)
     if x.dtype.kind != "f":
         return _ascending(graph, x, axis)[function is np.argsort]
     # TopK finds no place for NaN, which NumPy has last: they go with what is infinite, then behind it.

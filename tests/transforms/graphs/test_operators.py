@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import pytest
 from helpers.graphs import check
 
 import lite
@@ -36,3 +37,18 @@ def test_a_choice_of_integers_of_any_kind() -> None:
 
         for got, want in zip(lite.jit(chosen, threads=1)(x), chosen(x), strict=True):
             np.testing.assert_array_equal(got, want, str(dtype), strict=True)
+
+
+def test_operators_that_a_runtime_has_for_few_integers() -> None:
+    """The graph widens them, and narrows the result."""
+    for dtype in (np.bool_, np.int8, np.uint8, np.int16, np.uint16, np.uint32, np.uint64):
+        x = np.array([[3, 1, 0], [2, 250, 7], [1, 0, 1]]).astype(dtype)
+        check(lambda x: (x @ x.T, np.einsum("ij,kj->ki", x, x), np.cumsum(x, 1, dtype=x.dtype)), x)
+        check(lambda x: np.tril(x[:, :, None] * x[:, None]), x)
+        check(lambda x: (np.pad(x, ((0, 0), (1, 2)), "edge"), np.where(x > 1, x, x[::-1])), x)
+        if dtype != np.uint64:  # whose order is that of int64 only below 2**63
+            check(lambda x: (np.argmax(x, 1), np.argmin(x, 1), np.sort(x, 1)), x)
+        else:
+            for function in (np.argmax, np.sort):
+                with pytest.raises(NotImplementedError, match="orders numbers of uint64"):
+                    check(lambda x, f=function: f(x, 1), x)

@@ -18,6 +18,7 @@ from helpers.training_states import Wrap, learner, same_in_graphs
 import lite
 from lite import TensorDict, nn
 from lite._arrays.dtypes import default_dtype
+from lite._transforms.graphs.array import WIDENED
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -532,7 +533,9 @@ def test_methods_pickles_and_copies() -> None:
     np.testing.assert_allclose(tanh(x), np.tanh(x))
 
 
-def test_types_without_a_kernel_are_refused_with_the_line() -> None:
+def test_types_without_a_kernel_are_refused_with_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(WIDENED, "ArgMax", ())  # as an operator of which nobody knew
+
     def chosen(x: Any) -> Any:
         more = x + 1
         return np.argmax(more)  # of 16 bits

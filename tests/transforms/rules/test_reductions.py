@@ -327,6 +327,7 @@ def test_nan_is_the_largest_and_the_smallest() -> None:
 
 def test_the_logarithm_of_a_sum_of_exponentials() -> None:
     check_graph(lambda x: (np.quantile(x, [0.1, 0.9], 1), np.quantile(x, 0.3, 1)), numbers(4, 3))
+    check_graph(lambda x: np.quantile(x, 0.3, 1), np.float32([[-np.inf, 1, 2], [2, 1, 0]]))
     x = np.array([[-np.inf, -np.inf, -np.inf], [1e4, 1e4, -1e4], [-np.inf, 2, 1], [np.inf, 1, 0]], np.float32)
     check_graph(lambda x: (np.logaddexp.reduce(x, axis=-1), np.logaddexp.reduce(x[1:3])), x)
     gradient = lite.grad(lambda x: np.logaddexp.reduce(x, -1, keepdims=True).sum())(x[:3])

@@ -190,6 +190,8 @@ def test_shapes_that_depend_on_numbers() -> None:
     for function in (np.nonzero, np.flatnonzero, np.argwhere, lambda x: np.where(x < 1)):
         check_graph(lambda x, function=function: function(x > 0), x)
     check_graph(lambda x: (np.compress(x[:, 0] > 0, x, 0), np.extract(x > 0, x), np.nonzero(x)), x)
+    for dtype in (np.float64, np.float16, np.int8, np.uint64):
+        check_graph(np.nonzero, np.array([[0.5, 0], [0, 3]]).astype(dtype))
     raises(NotImplementedError, "the shape of the result depends on numbers", check_graph, np.unique, x)
 
 
