@@ -17,7 +17,7 @@ from lite.nn.layers.activations import ReLU, Sigmoid, gelu
 
 def is_sizes(x: Any) -> bool:
     """Whether an array holds sizes of a graph that is being traced, instead of numbers or texts."""
-    return isinstance(x, np.ndarray) and x.dtype == object and not (x.size and type(x.flat[0]) is str)
+    return isinstance(x, np.ndarray) and x.dtype == object and x.size > 0 and type(x.flat[0]) is not str
 
 
 # -- arithmetic --------------------------------------------------------------------------------------------

@@ -48,5 +48,6 @@ def test_texts_become_numbers_and_numbers_no_texts() -> None:
     words = np.array(["2.5", "-3"], object)
     for given, want in ((words, [2.5, -3]), (words[:0], []), (words[:1].reshape(()), 2.5)):
         np.testing.assert_array_equal(untyped("Cast", to=1)(given), np.float32(want), strict=True)
+    np.testing.assert_array_equal(untyped("Cast", to=7)(words[:0]), np.zeros(0, np.int64), strict=True)
     raises(NotImplementedError, "int64 to texts", untyped("Cast", to=8), np.arange(2))
     np.testing.assert_array_equal(untyped("Cast", to=8)(words), words)
