@@ -181,7 +181,10 @@ class QValueModule(TensorDictModuleBase):
         """
         values = self._masked(tensordict, self._entry(tensordict, self.action_value_key))
         action = self._best(values)
-        chosen = value_of_action(values, action, self.action_space)
+        if self.action_space == "categorical":  # checks of ids would take a seventh of a small actor's time
+            chosen = np.take_along_axis(values, action[..., None], -1)
+        else:
+            chosen = value_of_action(values, action, self.action_space)
         return self._written(tensordict, (self._shaped(action), values, chosen))
 
     def _masked(self, tensordict: Any, values: Any) -> Any:
