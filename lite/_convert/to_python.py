@@ -10,7 +10,7 @@ import numpy as np
 from numpy import ndarray
 
 from lite._arrays.device import on_leaves
-from lite._arrays.types import Array, HostArray, has_namespace, host_array, is_array, raw, stored
+from lite._arrays.types import Array, HostArray, Unbatched, has_namespace, host_array, is_array, raw, stored
 from lite._tree.collection import TensorCollection
 from lite._tree.nontensor import NonTensorBase, NonTensorData
 from lite._tree.protocol import Container, class_registry, plain_arrays
@@ -195,6 +195,8 @@ def _tuple_value(td: Container, entry: Any) -> object:
 
 def _column(td: Container, key: str, entry: Any) -> Array:
     if is_array(entry):
+        if isinstance(entry, Unbatched):
+            raise ValueError(f"an UnbatchedTensor has no rows, but {key!r} is one: td.exclude({key!r}).")
         return host_array(entry, key)
     node = td._as_node(entry)
     if node is not None:
