@@ -215,6 +215,14 @@ def test_loading_hooks_rename_and_silence():
     with pytest.raises(AssertionError, match="None"):
         m.load_state_dict({"0.kernel": np.full((1, 1), 7.0), "0.bias": np.zeros(1)})
 
+    def interrupted(module, keys):
+        raise KeyboardInterrupt
+
+    m[0].register_load_state_dict_post_hook(interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        m.load_state_dict({"0.kernel": np.full((1, 1), 8.0), "0.bias": np.zeros(1)})
+    assert m[0].weight == 7
+
 
 def test_overriding_the_loading_of_a_module():
     class Renamed(nn.Linear):
