@@ -27,15 +27,16 @@ def as_float(value: Numbers | None, dtype: np.dtype[Any] | None = None) -> Array
     if value is None:
         raise TypeError("expected an array or a number, got None")
     given = computed(value)
-    if not hasattr(given, "dtype") and not isinstance(given, (int, float)):
-        given = np.asarray(given)
     own = getattr(given, "dtype", None)
     if own is not None and (own == dtype or (dtype is None and is_floating(own))):
         return given
-    if own is not None and not is_numeric(own):  # None would be cast to NaN
-        raise TypeError(f"expected an array of numbers or a number, got the dtype {own}")
     target = get_default_dtype() if dtype is None else dtype
-    return np.asarray(given, target) if own is None else given.astype(target)
+    if own is None and isinstance(given, (int, float)):
+        return np.asarray(given, target)
+    array = np.asarray(given) if own is None else given
+    if not is_numeric(array.dtype):  # None would be cast to NaN
+        raise TypeError(f"expected an array of numbers or a number, got the dtype {array.dtype}")
+    return array.astype(target)
 
 
 def float_arrays(*values: Numbers) -> list[Array]:

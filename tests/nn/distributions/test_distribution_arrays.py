@@ -6,6 +6,7 @@ from helpers.cases import raises
 
 from lite.nn.distributions import Gamma, Normal
 from lite.nn.distributions.distribution import (
+    as_float,
     as_shape,
     as_value,
     float_arrays,
@@ -22,6 +23,7 @@ def test_one_dtype_and_shape() -> None:
     whole, number = float_arrays(np.arange(2), 0.5)
     assert whole.dtype == number.dtype == np.float32
     raises(TypeError, "got None", float_arrays, None)
+    assert as_float([0.5, 1.0]).dtype == np.float32  # numbers of Python have the default
     for wrong in ([1.0, None], np.array([1.0, None]), "1"):  # NumPy would make NaN of None
         raises(TypeError, "array of numbers or a number, got the dtype", float_arrays, 0.5, wrong)
 
