@@ -6,9 +6,11 @@ import pickle
 import traceback
 from typing import Any
 
-from lite import is_leaf_nontensor
+import numpy as np
+
 from lite._processes.orphans import end_with_parent
 from lite.data.collectors.collector import Collector
+from lite.envs.env_worker import rows_of
 
 IDS = ("collector", "traj_ids")
 ID_BITS = 40  # of a trajectory's id count within a process; the bits above are the number of the process
@@ -61,7 +63,10 @@ def _answer(collector: Collector, shared: _SharedBatch, index: int, name: str, g
 
 
 class _SharedBatch:
-    """The memory of batches, which the parent maps too; sent again only if entries or shapes change."""
+    """The memory of batches, which the parent maps too; sent again only if entries or shapes change.
+
+    Objects and lazy stacks are sent each time.
+    """
 
     def __init__(self) -> None:
         self._batch: Any = None
@@ -69,11 +74,10 @@ class _SharedBatch:
 
     def take(self, data: Any) -> Any:
         """Store a batch in the shared memory; returns the batch if that memory is new, else None."""
-        layout = {
-            key: (getattr(value, "shape", None), getattr(value, "dtype", None))
-            for key, value in data.items(True, True, is_leaf=is_leaf_nontensor)
-        }
-        if layout != self._layout or any(dtype is None for _, dtype in layout.values()):
+        rows: Any = rows_of(data)
+        arrays = type(rows) is list and all(isinstance(value, np.ndarray) for _, value in rows)
+        layout = [(key, value.shape, value.dtype) for key, value in rows] if arrays else None
+        if layout is None or layout != self._layout:
             self._batch, self._layout = data.clone().share_memory_(), layout
             return self._batch
         self._batch.update_(data)

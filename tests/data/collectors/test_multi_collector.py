@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from helpers.cases import raises
 from helpers.counting_env import Constant, CountingEnv, failing, unmakeable
+from helpers.teams_env import Mates
 
 from lite import TensorDict
 from lite._processes.workers import safe_start_method
@@ -70,6 +71,14 @@ def test_each_process_may_have_a_policy_of_its_own():
         CountingEnv, num_workers=2, policy_factory=factories, frames_per_batch=4
     ) as collector:
         np.testing.assert_array_equal(collector.next()["action"][..., 0], [[0.5, 0.5], [0.25, 0.25]])
+
+
+def test_agents_that_observe_other_numbers_of_things():
+    with MultiSyncCollector([Mates, Mates], frames_per_batch=4) as collector:
+        for seen in ([[0, 1], [0, 1]], [[2, 0], [2, 0]]):
+            first, second = collector.next()["agents"].unbind(-1)
+            np.testing.assert_array_equal(first["x"][..., 0], seen)
+            np.testing.assert_array_equal(second["x"], np.array(seen)[..., None].repeat(3, -1))
 
 
 def test_a_state_goes_on_where_it_was():
