@@ -66,6 +66,8 @@ def for_weight(g: GraphArray, x: GraphArray, shape: Shape, how: Geometry) -> Gra
     """
     graph, groups = x.graph, how.groups
     order = range(2, x.ndim)
+    if not x.shape[0] > 0:  # as channels, of which there are none: onnxruntime would not end
+        return graph.expand(graph.constant(0, x.dtype), shape)
     fixed = not any(type(n) is Size for n in (*x.shape[1:], *g.shape[1:]))
     if fixed and groups == 1 and x.shape[1] >= _CHANNELS:
         return _by_patches(g, x, shape, how)

@@ -47,6 +47,9 @@ def test_derivatives(name: str) -> None:
     operators = step.graph(params, x).operators
     assert (operators["Conv"], operators["ConvTranspose"]) == (1 if shape[0] == 16 else 2, 1)
     assert len(step._kept) == 1
+    none, (by_params, by_x) = step(params, x[:0])  # onnxruntime would not end with no channels
+    assert (none, by_x.shape) == (0, (0, *shape))
+    assert not any(np.any(slope) for slope in by_params.values(True, True))
 
 
 def test_modules_of_exports_and_steps_are_the_same_operator() -> None:
