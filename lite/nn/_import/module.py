@@ -373,6 +373,11 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
         trainable: see `from_onnx`.
     """
     arrays, trained = {}, {}
+    for name in source.weights:
+        try:
+            arrays[name] = source.graph.weights[name].array()
+        except (ValueError, FileNotFoundError) as error:
+            raise type(error)(f"{source.path or 'the model'}: the weight {name!r}: {error}") from None
     fixed = constant_weights(source.graph)
     if not (trainable is None or isinstance(trainable, bool) or callable(trainable)):
         several = isinstance(trainable, Iterable) and not isinstance(trainable, str)
@@ -384,11 +389,7 @@ def graph_module(source: Source, trainable: Selection) -> GraphModule:
         if unknown:
             known = ", ".join(source.weights[:40]) + ", ..." * (len(source.weights) > 40)
             raise ValueError(f"trainable: no weight is called {unknown}; there is {known}.")
-    for name in source.weights:
-        try:
-            array = source.graph.weights[name].array()
-        except (ValueError, FileNotFoundError) as error:
-            raise type(error)(f"{source.path or 'the model'}: the weight {name!r}: {error}") from None
+    for name, array in arrays.items():
         constant = name in fixed or is_table(array)
         train = _is_trained(trainable, name, not constant)
         if source.compute_dtype is not None and array.dtype.name in ("float16", "bfloat16"):

@@ -130,3 +130,20 @@ def test_constants_that_a_node_cannot_compute_with_are_told_with_the_model() -> 
     raises(
         ValueError, "the model: 'cut' .Gather.: index 9", nn.from_onnx, model_of(nodes, {"x": X}, ["y"], held)
     )
+
+
+def test_weights_that_lack_numbers_are_told_with_the_model() -> None:
+    """Also where masks are looked for, which reads them first."""
+    graph = writer.graph(
+        "graph",
+        [node("Add", "x w", "y")],
+        [integer(1, 10**9) + integer(2, 1) + text(8, "w") + field(9, b"")],  # dims, data_type, name, raw_data
+        [writer.value("x", X.dtype, [2])],
+        [text(1, "y")],
+    )
+    raises(
+        ValueError,
+        "the model: the weight 'w': .* has 0 bytes",
+        nn.from_onnx,
+        writer.model(graph, 21, ("", "")),
+    )
