@@ -411,10 +411,7 @@ class EnvBase(EnvSpecs, ABC):
         # Observations first, as nodes of the others may lack batch dimensions that theirs have.
         out = observed.update(self.full_done_spec.zero()).update(self.full_action_spec.zero())
         out.update(self.state_spec.zero().exclude(*observed.keys(True, True)))
-        if "next" in out:
-            out.get("next").update(following)
-        else:
-            out.set("next", following)
+        out.update({"next": following})
         return out
 
     def check_env_specs(self, *args: Any, **kwargs: Any) -> None:

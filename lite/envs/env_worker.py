@@ -78,11 +78,9 @@ def copy_to(rows: Any, value: Any, **default: Any) -> None:
     if type(rows) is list:
         for key, row in rows:
             copy_to(row, value.get(key, None) if default else value[key], **default)
-    elif value is None:
-        pass
-    elif isinstance(rows, np.ndarray):
+    elif value is not None and isinstance(rows, np.ndarray):
         rows[...] = value
-    else:
+    elif value is not None:
         rows.apply(copy_to, value, **default)
 
 

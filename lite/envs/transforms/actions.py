@@ -179,9 +179,8 @@ class ActionScaling(Transform):
         if not self._explicit:
             if not self.initialized:
                 self._set_from(action_spec)
-            return Bounded(
-                -1.0 if self.standard_normal else 0.0, 1.0, action_spec.shape, dtype=action_spec.dtype
-            )
+            low = -1.0 if self.standard_normal else 0.0
+            return Bounded(low, 1.0, action_spec.shape, dtype=action_spec.dtype)
         if not isinstance(action_spec, Bounded | Unbounded):
             raise RuntimeError(f"ActionScaling needs continuous actions, got {action_spec}.")
         if not isinstance(action_spec, Bounded) or not _finite(action_spec):

@@ -105,9 +105,8 @@ class ObservationNorm(_Affine):
             raise ValueError("give loc and scale, or none of them and call init_stats.")
         out_keys = in_keys if out_keys is None else out_keys
         in_keys_inv = [] if in_keys_inv is None else in_keys_inv
-        super().__init__(
-            in_keys, out_keys, in_keys_inv, in_keys_inv if out_keys_inv is None else out_keys_inv
-        )
+        out_keys_inv = in_keys_inv if out_keys_inv is None else out_keys_inv
+        super().__init__(in_keys, out_keys, in_keys_inv, out_keys_inv)
         if eps is None:
             eps = 1e-6
             if isinstance(scale, np.ndarray) and scale.dtype.kind == "f":
@@ -269,10 +268,9 @@ def in_common_dtype(value: Any, *buffers: Any) -> tuple[Any, ...]:
     dtype = value.dtype
     if all(buffer.dtype == dtype for buffer in buffers):
         return value, *buffers
-    if is_floating(dtype):
-        wide = [buffer.dtype for buffer in buffers if buffer.ndim and is_floating(buffer.dtype)]
-    else:
-        wide = [buffer.dtype for buffer in buffers if is_floating(buffer.dtype)]
+    floating = is_floating(dtype)
+    wide = [part.dtype for part in buffers if (part.ndim or not floating) and is_floating(part.dtype)]
+    if not floating:
         dtype = wide[0] if wide else np.dtype(get_default_dtype())
     dtype = np.result_type(dtype, *wide) if wide else dtype
     return tuple(array.astype(dtype, copy=False) for array in (value, *buffers))

@@ -64,11 +64,10 @@ class TransformedEnv(EnvBase):
         nested = type(base_env) is TransformedEnv and type(self) is TransformedEnv
         if nested and auto_unwrap is not False:
             assert isinstance(base_env, TransformedEnv)  # for type checkers
-            added = transform if transform is not None else Compose()
-            transform = Compose()
-            transform.append(base_env.transform.clone())
-            transform.append(added)
-            base_env = base_env.base_env
+            joined = Compose()
+            joined.append(base_env.transform.clone())
+            joined.append(Compose() if transform is None else transform)
+            base_env, transform = base_env.base_env, joined
         super().__init__(device=device, allow_done_after_reset=base_env._allow_done_after_reset)
         del self.is_closed  # that of the environment counts, which may start again
         self.base_env = base_env
@@ -103,12 +102,10 @@ class TransformedEnv(EnvBase):
         return self
 
     def _composed(self) -> Compose:
-        current = self.transform
-        if not isinstance(current, Compose):
-            current.reset_parent()
-            self.transform = Compose(current)
-        composed = self.transform
-        assert isinstance(composed, Compose)
+        if not isinstance(self.transform, Compose):
+            self.transform.reset_parent()
+            self.transform = Compose(self.transform)
+        composed: Compose = self.transform
         return composed
 
     def _environment_before(self, transform: Transform) -> TransformedEnv:

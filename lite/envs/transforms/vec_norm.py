@@ -215,10 +215,7 @@ class VecNorm(RunningNorm):
                 raise KeyError("the state dict has no statistics, and this VecNorm has some.")
             return
         given = tree_of_arrays(state, _SEPARATOR)
-        if self._td is None:
-            self._td = given
-        else:
-            self._td.update_(given)
+        self._td = given if self._td is None else self._td.update_(given)
 
     @apply_to_composite
     def transform_observation_spec(self, observation_spec: TensorSpec) -> TensorSpec:
