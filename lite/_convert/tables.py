@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from lite._arrays.dtypes import as_dtype
+from lite._arrays.foreign import class_name
 from lite._arrays.types import Array, Device, Path, Shape, Size, host_array, is_array
 from lite._convert.from_python import refuse_two_sizes
 from lite._tree.collection import is_leaf_nontensor
@@ -99,7 +100,7 @@ def from_pandas(
     """
     refuse_two_sizes("from_pandas", auto_batch_size, batch_size)
     columns = {str(name): column_values(dataframe[name]).copy() for name in dataframe.columns}
-    if len(columns) < dataframe.columns.nunique(dropna=False):
+    if len(columns) < len({*dataframe.columns}):
         raise ValueError(f"names become text, and two columns share one: {list(dataframe.columns)}.")
     size = [len(dataframe)] if batch_size is None else batch_size
     td = assembled(cls, columns, size, device, separator, dtype)
@@ -226,7 +227,11 @@ def from_arrow(table: Any) -> Any:
     """See `lite.from_arrow`."""
     package = pyarrow_module()
     if not isinstance(table, package.Table):
-        table = package.table(table)
+        try:
+            table = package.table(table)
+        except (TypeError, ValueError) as error:
+            wrong = f"table must be one of pyarrow, or what it makes one of, got {class_name(table)}: {error}"
+            raise TypeError(wrong) from None
     out = class_registry.dense({}, [table.num_rows])
     for name in table.column_names:
         out.set(name, _arrow_values(package, table.column(name)))
@@ -237,7 +242,10 @@ def _arrow_values(package: ModuleType, column: Any) -> Any:
     chunks = column.combine_chunks() if isinstance(column, package.ChunkedArray) else column
     array = package.concat_arrays(chunks.chunks) if isinstance(chunks, package.ChunkedArray) else chunks
     if package.types.is_dictionary(array.type):  # a category of pandas
-        array = array.dictionary_decode()
+        try:
+            array = array.dictionary_decode()
+        except NotImplementedError:  # texts of polars
+            array = package.array(array.to_pylist())
     kind = array.type
     if isinstance(kind, package.BaseExtensionType) and _is_list(package.types, kind.storage_type):
         values = _arrow_values(package, array.storage)

@@ -50,6 +50,11 @@ def test_columns_of_other_kinds() -> None:
     np.testing.assert_array_equal(doubled["a"], [[1, 2], [3, 4]])
     raises(ValueError, "two columns share one", from_pandas, pandas.DataFrame({1: [0], "1": [1]}))
 
+    class Frame(dict[str, Any]):  # as those of polars
+        columns = ("a",)
+
+    np.testing.assert_array_equal(from_pandas(Frame(a=np.ones(1)))["a"], [1])
+
 
 def test_integers_beside_missing_ones_are_not_rounded() -> None:
     frame = pandas.DataFrame({"small": [5, None], "large": [2**53 + 1, None]}, dtype="Int64")
@@ -151,6 +156,7 @@ def test_tables_that_pyarrow_takes() -> None:
             return pyarrow.table({"a": [1, 2]}).__arrow_c_stream__(schema)
 
     np.testing.assert_array_equal(lite.from_arrow(Frame())["a"], [1, 2])
+    raises(TypeError, "table must be one of pyarrow, .* got str", lambda: lite.from_arrow("td.parquet"))
 
 
 def test_rows_of_different_lengths(tmp_path: Any) -> None:
@@ -194,6 +200,9 @@ def test_columns_that_others_write() -> None:
             "words": [["a", "b"], ["c", "d"], ["e", "f"], ["g", "h"]],
             "time": pyarrow.array([moment, None, moment, moment], pyarrow.timestamp("ms", "Europe/Paris")),
             "category": pyarrow.array([10, 20, None, 10]).dictionary_encode(),
+            "enum": pyarrow.DictionaryArray.from_arrays(  # as polars exports categories
+                [1, 0, None, 1], pyarrow.array(["a", "b"], getattr(pyarrow, "string_view", pyarrow.string)())
+            ),
             "duration": pyarrow.array([1, None, 2, 3], pyarrow.duration("us")),
             "antiquity": pyarrow.array(
                 [datetime.datetime(1, 1, 1), None, moment, moment], pyarrow.timestamp("us")
@@ -211,7 +220,7 @@ def test_columns_that_others_write() -> None:
     np.testing.assert_array_equal(td["time"], [np.iinfo(np.int64).min, 86_400 * 10**9, 86_400 * 10**9])
     np.testing.assert_array_equal(td["duration"], [np.iinfo(np.int64).min, 2000, 3000])  # as of pandas
     whole = lite.from_arrow(table)
-    for key in ("large", "flag", "ragged", "missing", "words", "antiquity"):
+    for key in ("large", "flag", "ragged", "missing", "words", "antiquity", "enum"):
         assert isinstance(whole.get(key), NonTensorStack), key
         assert whole[key] == table[key].to_pylist()
     assert lite.from_arrow(table.slice(4)).batch_size == (0,)
