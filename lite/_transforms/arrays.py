@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lite._arrays.methods import ArrayMethods
-from lite._arrays.types import ArrayHolder, Function, HostArray
+from lite._arrays.types import ArrayHolder, Function, HostArray, is_symbolic
 from lite._transforms.levels import innermost
 from lite._transforms.registry import parameters
 from lite._tree.collection import TensorCollection
@@ -118,6 +118,16 @@ class InterpretedArray(ArrayMethods, NDArrayOperatorsMixin, HostArray):
         out = np.empty_like(self, value.dtype, shape=value.shape)
         out[...] = value
         return out
+
+    def __len__(self) -> int:
+        """The first size; a graph whose sizes change is told, as it is a plain number."""
+        length = super().__len__()
+        inner: Any = self
+        while isinstance(inner, InterpretedArray) and not inner.symbolic:
+            inner = getattr(inner, "value", None)
+        if is_symbolic(inner):
+            inner.graph.note_length(length)
+        return length
 
     def __getitem__(self, index: Any) -> Any:
         return self.rules.get_index(self, index)

@@ -136,6 +136,15 @@ def test_a_number_is_not_written_to() -> None:
         np.testing.assert_allclose(lite.jit(halved)(x, rate), halved(x, rate), rtol=1e-6)
 
 
+@each_case("wrap", [lambda fn: fn, lambda fn: lite.vmap(fn, 1), lite.grad])
+def test_a_branch_on_a_length_is_that_of_each_size(wrap: Any) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the llm extra: pip install -e '.[llm]'")
+    fn = wrap(lambda x: ((x + 1 if len(x) % 2 else x) ** 2).sum())
+    step = lite.jit(fn)
+    for n in (4, 5):
+        np.testing.assert_allclose(step(np.ones((n, 3))), fn(np.ones((n, 3))))
+
+
 def test_new_arrays_beside_one() -> None:
     """`like=`, NumPy's way to make arrays that a function computes with, whatever runs it."""
 

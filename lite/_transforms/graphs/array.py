@@ -115,13 +115,8 @@ class GraphArray(NumberlessArray):
         """The number of the trace among all transformations."""
         return self.graph.level
 
-    def __len__(self) -> int:
-        length = super().__len__()
-        self.graph.note_length(length)
-        return length
-
     def __iter__(self) -> Iterator[Any]:
-        count = super().__len__()
+        count = int(self._shape[0]) if self._shape else len(self)
         if self.graph.size(self._shape[0]) is not None:
             self.graph.fail("walks over a dimension of dynamic size in Python")
         return iter([self[i] for i in range(count)])
