@@ -66,13 +66,19 @@ def _join(
         arrays.append(entry)
     # Converted before anything is removed, so that an error leaves self unchanged.
     joined = td._convert(join(arrays, dim))
-    with Writes() as writes:  # a node may be locked
-        writes.keep(td)
+    with Writes() as writes:
+        _keep_where_locked(writes, td, (*paths, target))
         if not keep:
             for path in dict.fromkeys(paths):
                 if path != target:
                     td.del_(to_key(path))
         return td.set(to_key(target), joined)
+
+
+def _keep_where_locked(writes: Writes, td: Container, paths: Sequence[Path]) -> None:
+    """Save an unlocked container before changes at paths, if they are in nodes, which may be locked."""
+    if td._parts() is not None or max(map(len, paths), default=1) > 1:
+        writes.keep(td)
 
 
 def cat_from_tensordict(
@@ -143,8 +149,8 @@ def separates(
                 raise missing_key(td, path)
             continue
         out._set_path(path, default if entry is None else entry, False)
-    with Writes() as writes:  # a node may be locked
-        writes.keep(td)
+    with Writes() as writes:
+        _keep_where_locked(writes, td, paths)
         for path, entry in found.items():
             if entry is not None:
                 td.del_(to_key(path))

@@ -156,13 +156,14 @@ def rename_key_(td: T, old_key: NestedKey, new_key: NestedKey, safe: bool = Fals
         td._put(new[0], entry)  # known to fit
         td._remove(old[0])
         return td
-    into_itself = new[: len(old)] == old  # the old key must be free for the new node
-    with Writes() as writes:  # a node may be locked
-        writes.keep(td)
-        if into_itself:
-            td.del_(to_key(old))
+    if new[: len(old)] == old:
+        # Moved into itself: the old key must be free for the new node.
+        td.del_(to_key(old))
+        td._set_path(new, entry, False)
+        return td
+    with Writes() as writes:  # the node of the old key may be locked
         td._set_path(new, entry, False, writes)
-        if not into_itself and old[: len(new)] != new:
+        if old[: len(new)] != new:
             td.del_(to_key(old))
     return td
 
