@@ -85,14 +85,14 @@ class CatTensors(Transform):
     def forward(self, tensordict: TensorDictBase) -> TensorDictBase:
         """Concatenate the entries, in place."""
         # No comprehension is here: the names that it reads would be slower, by a twentieth of the whole.
-        read, dim, target, drops = self.__dict__["_listed"] or self._list()
+        keys, read, dim, target, drops = self.__dict__["_listed"] or self._list()
         try:
             values = read(tensordict._data) if type(tensordict) is TensorDict else (None,)
         except KeyError:
             values = (None,)  # `_read` says which is missing
         for value in values:
             if type(value) is not ndarray:
-                tensordict.set(target, self._joined(tensordict))
+                tensordict.set(target, self._joined(tensordict, keys))
                 break
         else:
             tensordict._set_here(target, _join_arrays(values, dim), False)
@@ -108,12 +108,12 @@ class CatTensors(Transform):
         at_once = len(keys) > 1 and not self.unsqueeze_if_oor and {*map(type, keys), type(target)} == {str}
         read = itemgetter(*keys) if at_once else lambda _: (None,)
         drops = tuple({*keys} - {target}) if self._del_keys else ()
-        self.__dict__["_listed"] = listed = read, self.dim, target, drops
+        self.__dict__["_listed"] = listed = keys, read, self.dim, target, drops
         return listed
 
-    def _joined(self, tensordict: TensorDictBase) -> Any:
+    def _joined(self, tensordict: TensorDictBase, keys: list[NestedKey]) -> Any:
         """The entries of any kind, from a container of any kind, in one."""
-        values = [self._read(tensordict, key) for key in self.in_keys]
+        values = [self._read(tensordict, key) for key in keys]
         if self.unsqueeze_if_oor:
             least, place = (self.dim, -1) if self.dim > 0 else (-self.dim - 1, 0)
             values = [v if v.ndim > least else np.expand_dims(v, place) for v in values]
