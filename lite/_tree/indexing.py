@@ -198,7 +198,14 @@ def views(index: tuple[Any, ...], size: Shape) -> tuple[tuple[Any, ...], Shape] 
 def slice_length(index: slice, n: int) -> int:
     """The number of elements that a slice picks from `n`."""
     start, stop, step = index.indices(n)
-    return max(stop - start, 0) if step == 1 else len(range(start, stop, step))
+    count = max(stop - start, 0) if step == 1 else len(range(start, stop, step))
+    if type(n) is int:
+        return count
+    # A dynamic size of a graph. With both ends counted from one side the length is fixed.
+    first, last = index.start, index.stop
+    from_front = step > 0 if first is None else first >= 0
+    to_front = step < 0 if last is None else last >= 0
+    return count if from_front == to_front else type(n)(count)
 
 
 _VIEWS = frozenset({int, slice, NoneType, EllipsisType})

@@ -150,6 +150,17 @@ def test_a_branch_on_the_length_of_a_tensordict() -> None:
         np.testing.assert_array_equal(step(TensorDict(x=x, batch_size=[n])), want)
 
 
+@pytest.mark.parametrize("rows", [slice(1, None), slice(1, -1), slice(None, None, -1), slice(-2, None)])
+def test_a_branch_on_the_length_of_rows_of_a_tensordict(rows: slice) -> None:
+    def branch(td: TensorDict) -> Any:
+        return td["x"] + 1 if len(td[rows]) % 2 else td["x"] * 1
+
+    step = lite.jit(branch)
+    for n in (3, 4, 5, 8):
+        td = TensorDict(x=np.zeros(n), batch_size=[n])
+        np.testing.assert_array_equal(step(td), branch(td))
+
+
 def test_sizes_that_are_equal_by_chance() -> None:
     step = lite.jit(lambda x, y: x.sum() + y.sum())
     assert step(np.ones(4), np.ones(4)) == 8
