@@ -31,8 +31,10 @@ class Transforms:
             ValueError: there are fewer transforms than `at`.
         """
         if isinstance(transform, type) or not callable(transform):
-            name = getattr(transform, "__name__", type(transform).__name__)
-            raise TypeError(f"transform must be a transform or a function, and no class, got {name}.")
+            got = (
+                f"the class {transform.__name__}" if isinstance(transform, type) else type(transform).__name__
+            )
+            raise TypeError(f"transform must be a transform or a function, got {got}.")
         if abs(at) > len(self):
             raise ValueError(f"index must be from {-len(self)} to {len(self)}, got {at}.")
         if invert:
@@ -111,16 +113,12 @@ class Transforms:
                 transform.withheld = None if frames is None else frames.clone()
 
     def state_dict(self) -> dict[str, Any]:
-        """Copies of the transforms' state dicts, by number, and of the data that they withhold.
-
-        Buffers without a shape are left out, such as the frames that a `CatFrames` keeps in environments.
-        """
-        states = {}
-        for i, transform in enumerate(self._list):
-            if hasattr(transform, "state_dict"):
-                state = transform.state_dict()
-                unset = _unset(state)
-                states[str(i)] = copy.deepcopy({k: v for k, v in state.items() if k not in unset})
+        """Copies of the transforms' state dicts, by number, and of the data that they withhold."""
+        states = {
+            str(i): copy.deepcopy(transform.state_dict())
+            for i, transform in enumerate(self._list)
+            if hasattr(transform, "state_dict")
+        }
         withheld = self.withheld
         return {"states": states, "withheld": None if withheld is None else withheld.clone()}
 
@@ -132,18 +130,11 @@ class Transforms:
                 f"the state is of {max(places) + 1} transforms or more, there are {len(self._list)}."
             )
         for i, value in places.items():
-            self._list[i].load_state_dict({**_unset(self._list[i].state_dict()), **value})
+            self._list[i].load_state_dict(value)
         self.withheld = state["withheld"]
 
     def __repr__(self) -> str:
         return repr(self._list)
-
-
-def _unset(state: Mapping[str, Any]) -> dict[str, Any]:
-    """The buffers of a state dict that have no shape yet."""
-    from lite.nn._modules.initial import is_uninitialized  # importing buffers does not load lite.nn
-
-    return {key: value for key, value in state.items() if is_uninitialized(value)}
 
 
 class _Inverse:

@@ -84,13 +84,10 @@ class ActionScaling(Transform):
         self.out_keys = self.in_keys if out_keys is None else out_keys
         self.standard_normal = bool(standard_normal)
         self._explicit = loc is not None
-        if loc is None or scale is None:
-            self.register_buffer("loc", UninitializedBuffer())
-            self.register_buffer("scale", UninitializedBuffer())
-            return
-        self.register_buffer("loc", as_buffer(loc, floating=True))
-        self.register_buffer("scale", as_buffer(scale, floating=True))
-        if (self.scale == 0).any():
+        for name, given in (("loc", loc), ("scale", scale)):
+            buffer = UninitializedBuffer() if given is None else as_buffer(given, floating=True)
+            self.register_buffer(name, buffer)
+        if self._explicit and (self.scale == 0).any():
             raise ValueError("scale must not be zero.")
 
     @classmethod

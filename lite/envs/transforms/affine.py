@@ -169,9 +169,8 @@ class ObservationNorm(_Affine):
         if not set(kept) <= set(dims):
             raise ValueError(f"keep_dims must be among reduce_dim={reduce_dim}, got {keep_dims}.")
         dropped = tuple(dim for dim in dims if dim not in kept)
-        loc = data.mean(tuple(dims), keepdims=True)
-        scale = data.std(tuple(dims), keepdims=True, ddof=1)
-        loc, scale = loc.squeeze(dropped), scale.squeeze(dropped)
+        loc = data.mean(tuple(dims), keepdims=True).squeeze(dropped)
+        scale = data.std(tuple(dims), keepdims=True, ddof=1).squeeze(dropped)
         if not self.standard_normal:
             scale = 1 / np.maximum(scale, loc.dtype.type(self.eps))
             loc = -loc * scale

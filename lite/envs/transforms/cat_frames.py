@@ -200,9 +200,7 @@ class CatFrames(KeepingTransform, ImageTransform):
             time = tensordict.names.index("time")
         else:
             time = tensordict.ndim - 1
-            warn(
-                "no dimension is called 'time': CatFrames takes the last one. names=[..., 'time'] says so.",
-            )
+            warn("no dimension is called 'time': CatFrames takes the last one. names=[..., 'time'] says so.")
         keys = dict(zip(self.in_keys, self.out_keys, strict=True))
         done = tensordict.get(("next", self.done_key), None)
         if done is None and not self.future:

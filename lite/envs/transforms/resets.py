@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from lite import NestedKey, TensorDictBase
 from lite.envs.environments import aligned
 from lite.envs.transforms.base import Transform
+from lite.nn._modules.initial import is_uninitialized
 
 
 class ResetKey:
@@ -47,6 +48,16 @@ class KeepingTransform(Transform):
         arrays = {name: kept for name, kept in self._buffers.items() if isinstance(kept, np.ndarray)}
         twin._buffers.update({name: kept.copy() for name, kept in arrays.items()})
         return twin
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name, kept in self._buffers.items():
+            if is_uninitialized(kept):  # before the first episode, as in buffers, there is nothing to save
+                del destination[prefix + name]
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *others: Any) -> None:
+        kept = {prefix + name: value for name, value in self._buffers.items()}
+        super()._load_from_state_dict({**kept, **state_dict}, prefix, *others)
 
 
 def reset_mask(reset_key: NestedKey, tensordict: TensorDictBase) -> NDArray[np.bool_]:

@@ -145,12 +145,11 @@ class TransformedEnv(EnvBase):
         """The number of environments that step at once, as a shape."""
         state = self.__dict__
         before: Shape = state["_modules"]["base_env"].batch_size
-        found = state["_cache"].get("batch_size")
+        found: tuple[Shape, Shape] | None = state["_cache"].get("batch_size")
         if found is None or found[0] != before:
             found = before, self.transform.transform_env_batch_size(before)
             state["_cache"]["batch_size"] = found
-        size: Shape = found[1]
-        return size
+        return found[1]
 
     @batch_size.setter
     def batch_size(self, value: Any) -> None:

@@ -29,7 +29,7 @@ def test_out_and_in() -> None:
     assert transforms.out(5) == 80
     assert len(transforms) == 4
     assert isinstance(transforms[1], Scale)
-    with pytest.raises(TypeError, match="a function, and no class, got int"):
+    with pytest.raises(TypeError, match="a function, got int"):
         transforms.insert(0, 3)
 
 

@@ -33,7 +33,11 @@ def test_a_state_dict_goes_on_where_it_was():
         td = env.rollout(2)
     state = envs[0].state_dict()
     assert state["_maxpool_buffer_x"].shape == (3, 1)
+    fresh = TransformedEnv(Steps(9), TimeMaxPool(["x"], ["y"], T=3))
+    assert not fresh.state_dict()  # an UninitializedBuffer goes into no file of `lite.save`
+    fresh.load_state_dict({})
     envs[1].load_state_dict(state)
+    envs[1].load_state_dict(fresh.state_dict())  # which leaves what is kept
     assert envs[1].step(envs[1].rand_action(envs[1].step_mdp(td[-1])))["next", "y"].item() == 3
 
 
