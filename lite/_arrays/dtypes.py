@@ -135,7 +135,7 @@ def compute_dtype(*dtypes: Dtype) -> tuple[Dtype, Dtype]:
     Integers follow the floating operand instead of promoting it to float64.
 
     Raises:
-        TypeError: a dtype is none of numbers, such as object, whose None would be cast to NaN.
+        TypeError: a dtype is not of numbers, such as object, whose None would be cast to NaN.
     """
     for dtype in dtypes:
         if not is_numeric(dtype):

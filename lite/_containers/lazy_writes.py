@@ -266,7 +266,7 @@ def _set_per_part(stack: Any, key: NestedKey, value: object) -> bool:
 
 
 def _matching_parts(stack: Any, source: object) -> Sequence[Any] | None:
-    """The parts of a lazy stack for the parts of the target; None if the source is no such stack.
+    """The parts of a lazy stack for the parts of the target; None if the source is not such a stack.
 
     Raises:
         ValueError: the stack dimensions are equal but the numbers of parts differ.

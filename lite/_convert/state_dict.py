@@ -230,7 +230,7 @@ def _node_metadata(state: object) -> dict[str, Any]:
 
 
 def _object(value: object) -> NonTensorBase | None:
-    """The object of an item of a nested state dict, None if it is no object."""
+    """The object of an item of a nested state dict, None if it is not an object."""
     metadata = {} if type(value) is ndarray else _node_metadata(value)
     objects = metadata.get(_OBJECTS, {})
     return _as_entry(objects[_PAYLOAD], metadata["batch_size"]) if _IS_OBJECT in objects else None

@@ -407,7 +407,7 @@ class TensorClass(_Methods):
         """Set fields from a mapping, a TensorDict or another instance; see `TensorDict.update`."""
         source = input_dict_or_td
         node = Container._as_node(source)
-        keys = [] if source is None else (source.keys() if node is None else node._keys())
+        keys = getattr(source, "keys", tuple)() if node is None else node._keys()
         fields = {name for name in kwargs if name in self._fields}
         options = {name: value for name, value in kwargs.items() if name not in fields}
         for path in [*(require_path(key) for key in keys), *((name,) for name in options.keys() - _OPTIONS)]:

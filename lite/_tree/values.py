@@ -217,7 +217,7 @@ def _from_list(value: list[Any], batch_size: Shape) -> Any:
         return _joined(value)
     if _number_types(value) is not None and not all(isinstance(item, SCALARS) for item in value):
         raise ValueError(
-            "a nested list of numbers must be rectangular, of such that arrays hold, to become one entry; "
+            "a nested list of numbers must be rectangular, and fit an array, to become one entry; "
             "ragged rows belong in a LazyStackedTensorDict (lite.lazy_stack)."
         )
     return NonTensorStack.from_list(value)

@@ -26,7 +26,7 @@ class EnvCreator:
         **kwargs: for that function, too.
 
     Raises:
-        TypeError: the function makes no `EnvBase`.
+        TypeError: what the function makes is not an `EnvBase`.
 
     Source:
         torchrl.envs.EnvCreator.

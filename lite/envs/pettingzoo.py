@@ -102,7 +102,7 @@ class PettingZooWrapper(EnvWrapper):
     What the environment has besides is an attribute of this one, too: `agents`, `possible_agents`, `render`.
 
     Raises:
-        TypeError: `env` is no such environment.
+        TypeError: `env` is not one of these environments.
         ValueError: an AEC environment without `use_mask`; a bad `group_map`, also where the spaces of a
             group's agents differ in more than bounds; later, an agent that died without `use_mask`, or an
             observation of another shape.

@@ -135,6 +135,7 @@ def test_get_and_set():
 def test_unknown_fields_cannot_be_set(write):
     tokens = Tokens(full=np.zeros(2))
     raises(AttributeError, "expected attributes are", lambda: write(tokens))
+    raises(AttributeError, "the source must be .* got int", tokens.update, 5)
     assert list(tokens.keys()) == ["full"]
 
 

@@ -499,7 +499,7 @@ class Collector(BackgroundCollector):
         """A batch after all requested transforms; None if it was written to the replay buffer."""
         if self.split_trajs:
             data = split_trajectories(data, prefix="collector")
-            if self._environments.skips:  # a step that only restarts is no trajectory
+            if self._environments.skips:  # a step that only restarts is not a trajectory
                 data = data[data["collector", "traj_ids"][:, 0] >= 0]
         elif self.copy:
             data = data.clone()

@@ -154,7 +154,7 @@ def environments_of(env: Any, timeout: float | None) -> Any:
     """The environments of a collector: the arrays of gymnasium's where possible, else an `EnvFace`.
 
     Raises:
-        ImportError: without gymnasium, where `env` is no EnvBase.
+        ImportError: without gymnasium, where `env` is not an EnvBase.
         ValueError: a timeout for an EnvBase.
     """
     if isinstance(env, EnvBase):

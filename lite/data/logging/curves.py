@@ -54,7 +54,7 @@ def plot_csv(
 
     Raises:
         ValueError: another kind of file, or nothing to draw.
-        FileNotFoundError: a run is no such folder, or has no such number.
+        FileNotFoundError: a run is not such a folder, or has no such number.
         ImportError: `.png` without matplotlib.
 
     Example:

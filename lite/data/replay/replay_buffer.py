@@ -348,7 +348,7 @@ class ReplayBuffer:
 
         Raises:
             RuntimeError: there is no batch size, or no element.
-            TypeError, ValueError: `batch_size` is no integer, or negative.
+            TypeError, ValueError: `batch_size` is not an integer, or negative.
             NotImplementedError: while a graph is traced, which would have the batch as a constant.
         """
         size = self._batch_size if batch_size is None else integer("batch_size", batch_size, least=0)

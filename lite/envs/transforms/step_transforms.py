@@ -171,7 +171,7 @@ class StepCounter(StepTransform):
             and their agents with them: entries such as `("agents", "done")` are set as those at the root.
 
     Raises:
-        ValueError: `max_steps` is below 1, or a key is no string.
+        ValueError: `max_steps` is below 1, or a key is not a string.
 
     Source:
         torchrl.envs.StepCounter.

@@ -33,7 +33,7 @@ class TransformedEnv(EnvBase):
         base_env: the environment.
 
     Raises:
-        TypeError: `base_env` is no EnvBase.
+        TypeError: `base_env` is not an EnvBase.
         ValueError: `transform` is neither a transform nor a function.
 
     Source:
