@@ -217,7 +217,7 @@ MISTAKES = [
         lambda td: TransformedEnv(CountingEnv(), StepCounter(), StepCounter()), TypeError,
         "cache_specs | StepCounter( | Compose"),
     Mistake("a transform of a buffer as a class", lambda td: filled(StepCounter), TypeError,
-        "transform | no class | StepCounter"),
+        "transform | class StepCounter"),
     Mistake("no super().__init__() of an environment", lambda td: Unmade().rollout(2), AttributeError,
         "Unmade.__init__ must call super().__init__() first"),
     Mistake("a dict where an environment wants specs",
