@@ -378,8 +378,8 @@ class VecNormV2(RunningNorm):
         for key in keys:
             value = td.get(key)
             counts, own = self._counts(value), self._known()["loc"].get(key).shape
-            alike = own == value.shape if counts else len(own) < value.ndim or own[0] in (1, value.shape[0])
-            if not (alike or self.reduce_batch_dims):
+            broad = len(own) < value.ndim or own[:1] in ((), (1,), value.shape[:1])
+            if not (self.reduce_batch_dims or (own == value.shape if counts else broad)):
                 wrong = f"VecNormV2 has statistics of {key!r} in the shape {own}, got {value.shape}: "
                 raise ValueError(wrong + "reduce_batch_dims=True makes those of any batch.")
             if counts:

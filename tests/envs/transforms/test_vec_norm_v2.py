@@ -49,6 +49,10 @@ def test_integers_become_floats():
     norm = VecNormV2(["x"], ["y"], decay=1.0)
     td = norm(TensorDict({"x": np.array([[2], [4]])}, [2]))
     assert (td["y"].dtype, td["x"].dtype) == (np.float32, np.int64)
+    alone = VecNormV2(["x"], decay=1.0)
+    alone(TensorDict(x=2))
+    alone(TensorDict(x=4))
+    assert alone.freeze()(TensorDict(x=3))["x"] == 0
 
 
 def test_statistics_that_are_given() -> None:
