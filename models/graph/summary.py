@@ -20,6 +20,7 @@ from lite._files.onnx.wire import Buffer, fields, read_varint
 MAX_NAME_BYTES = 4096
 MAX_NUMBERS = 1 << 50  # of one tensor: a file may claim any size
 _SMALL = 64  # bytes: shorter attributes are kept, as the nodes of all layers have the same
+_MOST = 4096  # of them: each takes many times its bytes, and a file may have any number
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,7 @@ class _Scan:
             self.rounds_activations = True
         if name == "local_window_size" and 0 < integer < 1 << 31:  # -1 says that there is none
             self.window = min(integer, self.window or integer)
-        if alone and end - start < _SMALL:
+        if alone and end - start < _SMALL and len(self.attributes) < _MOST:
             self.attributes[self.data[start:end]] = name, integer
         return name, integer
 
