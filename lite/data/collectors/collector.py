@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, Unpack
 
@@ -376,10 +377,10 @@ class Collector(BackgroundCollector):
     def state_dict(self) -> dict[str, Any]:
         """The state from which another collector can continue: numbers, containers, the policy's arrays.
 
-        What transforms of an `EnvBase` keep is in it, as the statistics of a `VecNorm`; episodes are not:
-        after `load_state_dict` new ones start, with ids that go on, and where `seed` was given with seeds
-        that follow from it and from the number of frames. Save it before its batch is stored: so no id is
-        given twice, whenever the process is killed.
+        What transforms of an `EnvBase` keep is in it, as the statistics of a `VecNorm`, unless an error or
+        `shutdown` ended the processes that have it. Episodes are not: after `load_state_dict` new ones start,
+        with ids that go on, and where `seed` was given with seeds that follow from it and from the number of
+        frames. Save it before its batch is stored: so no id is given twice, whenever the process is killed.
         """
         state: dict[str, Any] = {
             "frames": self._frames,
@@ -394,7 +395,8 @@ class Collector(BackgroundCollector):
         if isinstance(self.policy, Module):
             state["policy_state_dict"] = self.policy.state_dict()
         if isinstance(self.env, EnvBase):
-            state["env_state_dict"] = self._env_state or self.env.state_dict()
+            with contextlib.suppress(RuntimeError):  # of processes that have ended
+                state["env_state_dict"] = self._env_state or self.env.state_dict()
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, strict: bool = True) -> None:

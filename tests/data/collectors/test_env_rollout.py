@@ -208,3 +208,4 @@ def test_statistics_of_the_environment_are_in_the_state():
         older = {key: value for key, value in other.state_dict().items() if key != "env_state_dict"}
         other.load_state_dict(older)
         other.shutdown()
+        assert other.state_dict()["frames"] == 0
