@@ -77,7 +77,7 @@ def _join(
 
 def _keep_where_locked(writes: Writes, td: Container, paths: Sequence[Path]) -> None:
     """Save an unlocked container before changes at paths, if they are in nodes, which may be locked."""
-    if td._parts() is not None or max(map(len, paths), default=1) > 1:
+    if max(map(len, paths), default=1) > 1:
         writes.keep(td)
 
 
