@@ -77,7 +77,7 @@ def test_missing_objects_are_none_as_in_files(kind: Any, tmp_path: Any) -> None:
 @each_case("zone", [None, "UTC"])
 @each_case("last", ["1500-01-01", "9999-12-31"])
 def test_times_that_nanoseconds_do_not_reach(zone: Any, last: str) -> None:
-    days = pandas.Series(pandas.to_datetime(["2024-01-01", None, last]).as_unit("us").tz_localize(zone))
+    days = pandas.Series(np.array(["2024-01-01", "NaT", last], "M8[us]")).dt.tz_localize(zone)
     found = from_pandas(pandas.DataFrame({"day": days}))
     moments = [pandas.Timestamp("2024-01-01", tz=zone), None, pandas.Timestamp(last, tz=zone)]
     assert found["day"] == moments
