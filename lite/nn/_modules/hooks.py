@@ -146,7 +146,7 @@ class Hooks:
     _backward_hooks: OrderedDict[int, Any]
     _backward_pre_hooks: OrderedDict[int, Any]
     _is_full_backward_hook: bool | None
-    _hooked: bool  # there are or were hooks of calls, or a selection of results
+    _hooked: OrderedDict[int, Any]  # empty until there is a hook of calls or a selection of results
     _state_dict_pre_hooks: OrderedDict[int, Any]
     _state_dict_hooks: OrderedDict[int, Any]
     _load_state_dict_pre_hooks: OrderedDict[int, Any]
@@ -156,7 +156,7 @@ class Hooks:
         state = self.__dict__
         for name in Hooks.__annotations__:
             state[name] = OrderedDict()
-        state.update(_is_full_backward_hook=None, _hooked=False)
+        state["_is_full_backward_hook"] = None
 
     def register_forward_pre_hook(
         self, hook: Hook, *, prepend: bool = False, with_kwargs: bool = False
@@ -240,9 +240,8 @@ class Hooks:
         return self._add_call_hook(self._backward_pre_hooks, hook, prepend)
 
     def _add_call_hook(self, hooks: OrderedDict[int, Any], hook: object, prepend: bool) -> RemovableHandle:
-        handle = add_hook(hooks, hook, prepend)
-        self.__dict__["_hooked"] = True
-        return handle
+        self._hooked[0] = True  # which a copy by copy.copy shares, as it shares the hooks
+        return add_hook(hooks, hook, prepend)
 
     def _add_backward_hook(self, hook: Hook, full: bool, prepend: bool) -> RemovableHandle:
         if self._backward_hooks and self._is_full_backward_hook is not full:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import OrderedDict
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -173,8 +174,8 @@ class Module(Casting, StateDictMethods):
         return repr_lines(type(self).__name__, lines, children)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Subclasses written for torch call it.
-        self.__dict__.update(state)
+        # Subclasses written for torch call it. Earlier pickles have no `_hooked`.
+        self.__dict__.update({"_hooked": OrderedDict({0: True}), **state})
 
     def _tensor(self, name: str) -> Any:
         """The array to compute with for a parameter, or for a plain array in its place; None for None.

@@ -155,7 +155,8 @@ class TensorDictModuleBase(Module):
         """
         selection = self._checked_selection(out_keys)
         before = self.__dict__.get("_out_keys_apparent")
-        self.__dict__.update(_out_keys_apparent=selection, _hooked=True)
+        self.__dict__["_out_keys_apparent"] = selection
+        self._hooked[0] = True
         if self.out_keys != selection:
             self.__dict__["_out_keys_apparent"] = before
             raise RuntimeError(

@@ -84,7 +84,7 @@ class TensorDictModuleWrapper(TensorDictModuleBase):
         super().__init__()
         self.td_module = td_module
         self._forward_hooks.update(td_module._forward_hooks)
-        self.__dict__["_hooked"] = bool(self._forward_hooks)
+        self._hooked.update(td_module._hooked)
 
     @property
     def in_keys(self) -> list[NestedKey]:

@@ -109,6 +109,17 @@ def test_pickle_round_trip():
     np.testing.assert_array_equal(other(x), net(x))
 
 
+def test_shallow_copies_share_hooks_and_modules_that_earlier_versions_pickled_keep_them():
+    net = Net()
+    calls = []
+    copy.copy(net).register_forward_hook(lambda *_: calls.append(1))
+    net(np.ones((4, 2), dtype=F32))
+    earlier = Net.__new__(Net)
+    earlier.__setstate__({name: x for name, x in net.__dict__.items() if name != "_hooked"})
+    earlier(np.ones((4, 2), dtype=F32))
+    assert len(calls) == 2
+
+
 def test_modules_are_collectable():
     net = Net()
     handle = net.register_forward_hook(lambda m, a, o: None)
