@@ -503,8 +503,9 @@ class JitFunction:
             shapes = dynamic_shapes(flat, level)
             labels = [tuple([f"n{-n}" if type(n) is int and n < 0 else n for n in shape]) for shape in shapes]
             dynamic = any(isinstance(n, str) for shape in labels for n in shape)
-            contents = self._named.contents()
+            contents: list[Any] = []
             try:
+                self._named.watch(contents)
                 program = self._trace(structure, flat.leaves, labels, undo=undo)
                 break
             except Restart:
@@ -531,7 +532,12 @@ class JitFunction:
 
     def _refuse_written(self, contents: list[Any]) -> None:
         """Put back what a trace wrote to arrays from elsewhere, which each run would have to write."""
-        written = [one for one in contents if one.put_back()]
+        try:
+            written = [one for one in contents if one.put_back()]
+        except KeyboardInterrupt:
+            for one in contents:
+                one.put_back()
+            raise
         if any(one.owner is not None for one in written) and not isinstance(self.fn, Stateful):
             self._restart()
         if written:

@@ -174,8 +174,8 @@ class Named:
         buffers = any(vars(x)["_buffers"] for one in self._modules for x in one.modules())
         return buffers or bool(self.parameters)
 
-    def contents(self) -> list[_Content]:
-        """The arrays that the function might write to while it is traced.
+    def watch(self, watched: list[_Content]) -> None:
+        """Append the arrays that the function might write to while it is traced.
 
         Large ones are read-only until they are put back, or copied where code may write to views of them.
         """
@@ -186,11 +186,11 @@ class Named:
         found += [_Content(None, "", name, x) for _, x, name in self._sources]
         limit = _COMPARED if _WRITING.isdisjoint(self.words) else math.inf
         found = [x for x in found if type(x.array) is np.ndarray and not x.array.dtype.hasobject]
-        copied = [one._replace(before=one.array.copy()) for one in found if one.array.nbytes <= limit]
+        watched += [one._replace(before=one.array.copy()) for one in found if one.array.nbytes <= limit]
         large = {id(x.array): x for x in found if x.array.nbytes > limit and x.array.flags.writeable}
+        watched += sorted(large.values(), key=lambda one: one.array.base is not None)  # views last
         for one in large.values():
             one.array.flags.writeable = False
-        return copied + sorted(large.values(), key=lambda one: one.array.base is not None)  # views last
 
     @contextmanager
     def drawing(self) -> Iterator[None]:

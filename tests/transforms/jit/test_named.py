@@ -13,9 +13,12 @@ import numpy as np
 import pytest
 from helpers.cases import each_case
 from helpers.compared import assert_same
+from helpers.interrupts import interrupted_everywhere
 
 import lite
 from lite import TensorDict, nn
+from lite._transforms.jit.function import JitFunction
+from lite._transforms.jit.named import Named, _Content
 from lite.nn.distributions import Normal
 
 X = np.array([0.5, 1.0, 2.0])
@@ -429,3 +432,17 @@ def test_a_name_that_changes_at_each_call_is_told() -> None:
 def test_axes_are_named_by_number_and_text(axis: Any, label: Any) -> None:
     with pytest.raises(ValueError, match=r"dynamic_axes\['x'\] must name axes from 0 on"):
         lite.jit(lambda x: x, dynamic_axes={"x": {axis: label}})(np.ones(2))
+
+
+def test_an_interrupt_while_a_function_is_traced_leaves_large_parameters_writable() -> None:
+    net = nn.Linear(200, 100, rng=0)
+
+    def run() -> None:
+        lite.jit(lambda x: net(x))(np.ones((2, 200), np.float32))
+
+    seen = interrupted_everywhere(run, Named.watch, JitFunction._refuse_written, _Content.put_back)
+    lines = []
+    for line in seen:
+        lines.append(line)
+        assert net.weight.data.flags.writeable, line
+    assert len(lines) > 10
