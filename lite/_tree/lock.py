@@ -44,7 +44,7 @@ def require_unlocked(td: Any) -> None:
 def lock_nested(td: Any, parent: object) -> None:
     """Lock a node of `parent` and all nodes in it."""
     if parent is not None:
-        alive = [ref for ref in td._lock_parents if ref() is not None]
+        alive = td._lock_parents and [ref for ref in td._lock_parents if ref() is not None]
         td._lock_parents = [*alive, weakref.ref(parent)]
     if not td._locked:
         td._locked = True

@@ -34,9 +34,11 @@ class Mode:
         before = (state.leaf, state.paused, len(state.levels), self)
         state.before.append(before)
         try:
-            _set(*self._new)
+            state.leaf, state.paused = self._new
+            if before[1] is not self._new[1]:
+                _count()
         except BaseException:  # an interrupt
-            state.leaf, state.paused, *_ = before
+            state.leaf, state.paused, *_ = state.before.pop()
             raise
 
     def __exit__(self, *error: object) -> None:
@@ -49,7 +51,8 @@ class Mode:
             return
         state.leaf, state.paused, levels, _ = before[place]
         del before[place:], state.levels[levels:]
-        _count(paused)
+        if paused is not state.paused:
+            _count()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state."""
@@ -59,14 +62,14 @@ class Mode:
 def _set(leaf: Callable[[Any], Any] | None, paused: bool) -> None:
     before = state.paused
     state.leaf, state.paused = leaf, paused
-    _count(before)
+    if paused is not before:
+        _count()
 
 
-def _count(before: bool) -> None:
-    """Count the thread, which was or was not under `no_grad` before."""
-    if state.paused != before:
-        with _lock:
-            pauses[0] += 1 if state.paused else -1
+def _count() -> None:
+    """Count the thread, which has come under `no_grad` or has left it."""
+    with _lock:
+        pauses[0] += 1 if state.paused else -1
 
 
 class enable_grad(Mode):
@@ -141,7 +144,8 @@ class set_grad_enabled(Mode):
         paused = state.paused
         state.leaf, state.paused = self._old[-1]
         del self._old[-1]
-        _count(paused)
+        if paused is not state.paused:
+            _count()
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that runs in this state, which is not that of the thread."""

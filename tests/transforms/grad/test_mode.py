@@ -31,7 +31,7 @@ def test_an_interrupt_leaves_no_mode_behind() -> None:
                 weight * 2
 
     lines = []
-    for line in interrupted_everywhere(run, mode._set):
+    for line in interrupted_everywhere(run, mode._set, mode.Mode.__enter__):
         lines.append(line)
         assert not lite.is_grad_enabled(), line
         assert (state.paused, state.levels, state.floor) == (False, [], -1), line
