@@ -213,3 +213,10 @@ def remember(seen: OrderedDict[int, Argument], argument: Argument) -> None:
     seen[id(argument.value)] = argument
     while len(seen) > _DONATED_KEPT:
         seen.popitem(last=False)
+
+
+def joined(given: list[Argument], names: tuple[str, ...]) -> Structure:
+    """The structure of `(args, kwargs)`."""
+    parts = [argument.structure for argument in given]
+    count = len(parts) - len(names)
+    return ("tuple", ("tuple", *parts[:count]), ("dict", names, *parts[count:]))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypedDict, Unpack, 
 from lite._arrays.caller import warn
 from lite._arrays.settings import settings_now
 from lite._transforms.grad.running import state
-from lite._transforms.jit.arguments import Argument, remember
+from lite._transforms.jit.arguments import Argument, joined, remember
 from lite._transforms.jit.bound import Bound, is_object_type, object_key
 from lite._transforms.jit.named import Named, accepted, checked_names, named_axes, parameters, written_to
 from lite._transforms.jit.runner import Runner
@@ -424,7 +424,7 @@ class JitFunction:
         """Gives the entries that a call adds to its arguments, and that may be there at the next call."""
 
         def find() -> list[tuple[int, str]]:
-            structure, leaves = _joined(given, tuple(names)), [x for one in given for x in one.leaves]
+            structure, leaves = joined(given, tuple(names)), [x for one in given for x in one.leaves]
             found = added_entries(runner.program, structure)
             with self._named.drawing():
                 same = found and is_same_with_added_entries(self.fn, runner.program, structure, leaves)
@@ -477,7 +477,7 @@ class JitFunction:
                 first = next(reversed(self._levels.values()))
             level = self._levels.get(forms, first)
             runner = self._kept.get((forms, dynamic_shapes(flat, level)))
-            structure = _joined(given, names)
+            structure = joined(given, names)
             if runner is None:
                 runner = self._trace_dynamic(forms, structure, flat, level)
             if not runner.fits(flat.leaves):
@@ -569,13 +569,6 @@ class _Plan(NamedTuple):
     names: tuple[str, ...]
     given: list[Argument]
     runner: Runner
-
-
-def _joined(given: list[Argument], names: tuple[str, ...]) -> Structure:
-    """The structure of `(args, kwargs)`."""
-    parts = [argument.structure for argument in given]
-    count = len(parts) - len(names)
-    return ("tuple", ("tuple", *parts[:count]), ("dict", names, *parts[count:]))
 
 
 def _pairs(program: Program, flat: Flattener, held: int) -> dict[int, str]:
