@@ -127,7 +127,7 @@ def serve(connection: Any, made: bytes, index: int) -> None:
                     copy_to(root, td, default=None)
                 else:
                     stepped = env.step(td)
-                    td = env.step_mdp(stepped.exclude("_step"))
+                    td = env.step_mdp(stepped.exclude("_step") if rest else stepped)
                 copy_to(following, stepped.get("next"))
             connection.send_bytes(DONE + turn + reply)
     except (EOFError, BrokenPipeError, ConnectionResetError, KeyboardInterrupt):

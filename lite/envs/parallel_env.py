@@ -138,10 +138,10 @@ class ParallelEnv(BatchedEnvBase):
         """
         self._root.update_(tensordict.select(*self._inputs, strict=False))
         # "next" may have the states of a recurrent policy; "_step" names rows of a batch in a process.
-        keys = [key for key in ("next", "_step")[: self.ndim] if key in tensordict]
-        given = tensordict.select(*keys)
+        given = {key: tensordict.get(key) for key in ("next", "_step")[: self.ndim] if key in tensordict}
         for i in np.flatnonzero(asked).tolist():
-            self._send(i, command + pickle.dumps(given[i]) if keys else command)
+            own = {key: value[i] for key, value in given.items()}
+            self._send(i, command + pickle.dumps(own) if own else command)
         self._replies(asked)
         self._steps += 1
 
