@@ -98,16 +98,16 @@ def holds_traced(x: Any) -> bool:
 
 def is_traced(*arrays: Any) -> bool:
     """Whether there are traced arrays of one gradient, which is the innermost transformation among them."""
-    found = False
     level = None
+    others = False
     for x in arrays:
         if type(x) is TracedArray:
             if level is not None and x.level != level:
                 return False
-            found, level = True, x.level
+            level = x.level
         elif type(x) is not np.ndarray and isinstance(x, HostArray):
-            return type(innermost(arrays)) is TracedArray
-    return found
+            others = True
+    return level is not None and (not others or type(innermost(arrays)) is TracedArray)
 
 
 def lifted(items: Any, level: int) -> Any:

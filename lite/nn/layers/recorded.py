@@ -42,7 +42,9 @@ def are_plain(arrays: Iterable[Any]) -> bool:
 
 
 def is_in_graph(*arrays: Any) -> bool:
-    """Whether some arrays are those of a graph, by themselves or traced, and all others plain."""
+    """Whether some arrays are those of a graph, by themselves or traced by one gradient, and others plain."""
+    if len({array.level for array in arrays if type(array) is TracedArray}) > 1:
+        return False
     found = False
     for array in map(value_of, arrays):
         if is_symbolic(array):

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.cases import each_case
 from helpers.compared import assert_same
 from helpers.layer_cases import CASES
 
@@ -49,6 +50,23 @@ def test_values_and_gradients(title: str) -> None:
     np.testing.assert_allclose(got, value, rtol=1e-8)
     assert_same(found, out, rtol=1e-6, atol=1e-8)
     assert_same(slopes, grads, rtol=1e-6, atol=1e-8)
+
+
+@each_case("layer", [nn.Linear(5, 5, rng=0), nn.Conv1d(2, 2, 2, rng=0)])
+def test_gradients_inside_of_layers_whose_weight_does_not_learn(layer: Any) -> None:
+    """A layer computes with arrays of two gradients, and of none, in one graph."""
+    layer.weight.requires_grad_(False)
+
+    @lite.enable_grad()
+    def step(x: Any) -> Any:
+        slope = lite.grad(lambda x: (flat(layer(x))[0] ** 2).sum())(x)
+        (slope**2).sum().backward()
+        grad = layer.bias.grad
+        layer.zero_grad()
+        return slope.detach(), grad
+
+    x = np.random.default_rng(0).random((2, 2, 5)).astype(np.float32)
+    assert_same(lite.jit(step, threads=1)(x), step(x), rtol=1e-4)
 
 
 def test_layers_side_by_side_turn_no_gradient() -> None:
