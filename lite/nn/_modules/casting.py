@@ -31,7 +31,7 @@ class Casting(Registry):
     """`to`, `half`, `double`, ...; `Module` is the public face."""
 
     def _apply(self, fn: Callable[[Any], Any], recurse: bool = True) -> Self:
-        """Replace every array by `fn(array)`; Parameter objects stay the same."""
+        """Replace every array and gradient by `fn(array)`; Parameter objects stay the same."""
         if recurse:
             for module in self._modules.values():
                 if module is not None:
@@ -39,6 +39,8 @@ class Casting(Registry):
         for param in self._parameters.values():
             if param is not None:
                 param.data = fn(param.data)
+                if getattr(param, "grad", None) is not None:
+                    param.grad = fn(param.grad)
         for name, buffer in self._buffers.items():
             if buffer is not None:
                 collection = isinstance(buffer, TensorCollection)

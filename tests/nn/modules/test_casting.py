@@ -27,9 +27,10 @@ class Net(nn.Module):
 def test_casts_keep_parameter_objects_and_integers():
     net = Net()
     weight, before = net.first.weight, net.first.weight.data.copy()
+    weight.grad = np.full(weight.shape, 0.1, F32)
     assert net.double() is net
     assert net.first.weight is weight
-    assert weight.dtype == np.float64
+    assert weight.dtype == weight.grad.dtype == np.float64
     np.testing.assert_array_equal(weight, before.astype(np.float64))
     assert net.count.dtype == np.int64
     assert net.scratch.dtype == np.float64
