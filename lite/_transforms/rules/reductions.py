@@ -488,6 +488,8 @@ def _onnx_quantile(
 
 @ONNX.composed(np.median)
 def _onnx_median(a: Any, axis: Any = None, overwrite_input: bool = False, keepdims: bool = False) -> Any:
+    if Rows(np.shape(a), axis).length == 0:  # NaN, which a quantile of nothing is not
+        return np.mean(a, axis, keepdims=keepdims)
     middle = [np.quantile(a, 0.5, axis, method=side, keepdims=keepdims) for side in ("lower", "higher")]
     return np.mean(np.stack(middle), 0)  # also right for infinities, which a quantile cannot interpolate
 

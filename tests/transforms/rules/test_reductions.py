@@ -323,6 +323,8 @@ def test_nan_is_the_largest_and_the_smallest() -> None:
     check_graph(lambda x: (np.maximum.accumulate(x, 1), np.max(x, 1, initial=0, keepdims=True)), x)
     for rows in (np.float32([[np.inf, np.inf], [-np.inf, 1], [2, 3]]), np.int8([[100, 127], [1, 2], [3, 4]])):
         check_graph(lambda x: np.median(x, 1, keepdims=True), rows)
+        got = lite.jit(lambda x: np.median(x, 0, keepdims=True), threads=1)(rows[:0])
+        np.testing.assert_array_equal(got, np.median(rows[:1], 0, keepdims=True) * np.nan, strict=True)
 
 
 def test_the_logarithm_of_a_sum_of_exponentials() -> None:
