@@ -156,13 +156,13 @@ class OptimizerPart:
                 own["step"] = own.get("step", 0) + steps
 
     def in_file(self, keys: Any, same: Any) -> tuple[list[Any], list[Any]]:
-        """By the names of `Optimizer.state_dict`, with dots, and without a step where there was none."""
+        """By the names of `Optimizer.state_dict`, with dots, and without a state where there was no step."""
         (name, _), *_ = keys[self.optimizer]
         counts, (changed, steps) = self.optimizer._counts, same
         places = self.held()[2][0]
         arrays = [
-            [(name, f"state.{number}.{key}")]
-            for number, (*_, names) in enumerate(self._rows)
+            [(name, f"state.{i}.{key}") if own or n is not None else ("unnamed", f"{name}.{i}.{key}")]
+            for i, ((_, own, names), n) in enumerate(zip(self._rows, steps, strict=True))
             for key in names
         ]
         inputs: list[Any] = [

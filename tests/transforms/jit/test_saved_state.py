@@ -323,6 +323,20 @@ def test_gradients_that_the_step_clears_first(tmp_path: Path) -> None:
     check(loaded.state, held(dict(zip(("net", "optimizer"), made[1], strict=True))))
 
 
+def test_parameters_that_made_no_step_have_no_state(tmp_path: Path) -> None:
+    """Zeros of theirs would be those of a step: the first one with dampening is another."""
+    net = layers()
+    net[0].requires_grad_(False)
+    optimizer = optim.SGD(net.parameters(), lr=1e-2, momentum=0.9, dampening=0.5)
+    step = learner(net, optimizer)
+    step(*BATCHES[0])
+    loaded = lite.load_step(lite.jit(step, threads=1).lower(*BATCHES[0]).save(tmp_path / "step.onnx"))
+    for batch in BATCHES:
+        loaded(*batch)
+    optimizer.load_state_dict(loaded.state["optimizers.0"])
+    assert set(optimizer.state_dict()["state"]) == {2, 3}
+
+
 def test_the_file_has_what_is_held_when_it_is_written(tmp_path: Path) -> None:
     step, objects = of_one(layers(), optim.Adam, lr=1e-2)
     jitted = lite.jit(step, threads=1)
