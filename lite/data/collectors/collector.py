@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, Self, Unpack
 
@@ -396,7 +397,7 @@ class Collector(BackgroundCollector):
             state["policy_state_dict"] = self.policy.state_dict()
         if isinstance(self.env, EnvBase):
             with contextlib.suppress(RuntimeError):  # of processes that have ended
-                state["env_state_dict"] = self._env_state or self.env.state_dict()
+                state["env_state_dict"] = self._env_state or self._state_of_env()
         return state
 
     def load_state_dict(self, state_dict: Mapping[str, Any], *, strict: bool = True) -> None:
@@ -476,11 +477,19 @@ class Collector(BackgroundCollector):
         data: Any = self.rollout()
         self._frames += data.numel() - self._rollout.skipped
         self._iter += 1
+        in_thread = threading.current_thread() is self._thread
+        # Processes end now, or answer to this thread alone.
+        self._env_state = self._state_of_env() if in_thread or not self._frames_left() else None
         if not self._frames_left():
-            if isinstance(self.env, EnvBase):
-                self._env_state = self.env.state_dict()  # its processes end now
             self.shutdown()
         return data
+
+    def _state_of_env(self) -> Any:
+        return self.env.state_dict() if isinstance(self.env, EnvBase) else None
+
+    def _before_start(self) -> None:
+        super()._before_start()
+        self._env_state = self._state_of_env()
 
     def _next_whole(self, whole: WholeTrajectories) -> Any:
         """Whole trajectories; None where a buffer gets them, and when there are not enough."""

@@ -13,7 +13,7 @@ from helpers.counting_env import CountingEnv, counting_with_statistics
 from helpers.data.environments import Counting
 
 from lite import TensorDict
-from lite.data import Collector, StepCounter, TensorDictPrimer, Unbounded
+from lite.data import Collector, LazyTensorStorage, ReplayBuffer, StepCounter, TensorDictPrimer, Unbounded
 from lite.envs import (
     EnvError,
     GymEnv,
@@ -209,3 +209,17 @@ def test_statistics_of_the_environment_are_in_the_state():
         other.load_state_dict(older)
         other.shutdown()
         assert other.state_dict()["frames"] == 0
+
+
+def test_states_while_a_thread_collects_of_processes():
+    buffer = ReplayBuffer(storage=LazyTensorStorage(200))
+    env = ParallelEnv(1, counting_with_statistics)
+    collector = Collector(env, frames_per_batch=4, total_frames=200, replay_buffer=buffer)
+    collector.start()
+    counts = []
+    while collector.is_running():
+        state = collector.state_dict()["env_state_dict"]["worker0"]["transforms.0._extra_state"]
+        counts.append(None if state is None else float(state["observation_count"][0]))
+    collector.async_shutdown()
+    assert collector.state_dict()["frames"] == 200
+    assert len({*counts}) > 2
