@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lite import TensorDict, TensorDictBase, maybe_dense_stack, stack
+from lite import TensorDict, TensorDictBase, is_leaf_nontensor, maybe_dense_stack, stack
 from lite._arrays.public import belong_to
 from lite._lazy_hooks import implementation
 from lite.envs.done_states import DoneStates, update_where_reset
@@ -221,7 +221,7 @@ class EnvBase(EnvSpecs, ABC):
             known = value is not None and (value.shape == zero.shape or self._has_dynamic_specs)
             return value.copy() if known else zero
 
-        return out.apply(kept, tensordict, default=None)
+        return out.apply(kept, tensordict, default=None, is_leaf=is_leaf_nontensor)
 
     def step_and_maybe_reset(self, tensordict: Any) -> tuple[TensorDict, TensorDict]:
         """Take a step, and reset environments that ended.

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from helpers.cases import raises
-from helpers.counting_env import CountingEnv
+from helpers.counting_env import CountingEnv, TalkingEnv
 from helpers.teams_env import Teams
 
 from lite import TensorDict
@@ -75,6 +75,8 @@ def test_steps_of_some_only():
     np.testing.assert_array_equal(out["next", "observation"].ravel(), [5.0, 5.0])
     np.testing.assert_array_equal(out["next", "reward"].ravel(), [0.0, 0.0])
     assert "_step" not in out
+    said = TensorDict(observation=np.zeros(1, np.float32), words="before", _step=np.zeros(1, np.bool_))
+    assert TalkingEnv().step(said)["next", "words"] == "before"
 
 
 def test_actions_for_another_batch():
