@@ -41,20 +41,17 @@ class Writes:
             if kind is None:
                 for save in self._saves:
                     save()
-                if self._pending:
-                    self._write()
+                if pending := self._pending:
+                    values = without_overlap([target for target, _, _ in pending], [v for _, _, v in pending])
+                    for (target, index, _), value in zip(pending, values, strict=True):
+                        if type(target) is ndarray:
+                            target[index] = value
+                        else:
+                            write_leaf(target, index, value)
                 self._saved.clear()
         finally:
             for node, saved in self._saved.values():
                 node._reset(saved)
-
-    def _write(self) -> None:
-        values = without_overlap([target for target, _, _ in self._pending], [v for _, _, v in self._pending])
-        for (target, index, _), value in zip(self._pending, values, strict=True):
-            if type(target) is ndarray:
-                target[index] = value
-            else:
-                write_leaf(target, index, value)
 
     def copy(
         self,
