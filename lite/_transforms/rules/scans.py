@@ -67,6 +67,9 @@ def _onnx_cumprod(graph: Graph, a: ArrayLike, axis: Any = None, dtype: DtypeLike
 def _extremes(reduce: Any, largest: bool) -> Any:
     def rule(graph: Graph, a: ArrayLike, axis: Any = 0, dtype: DtypeLike = None) -> Any:
         x = graph.operand(a)
+        if x.dtype == np.uint64:  # with its highest bit turned, an int64 that is ordered alike
+            low = np.int64(-(1 << 63))
+            return (rule(graph, x.astype(np.int64) + low, axis) + low).astype(x.dtype)
         if x.dtype.kind in "bu":  # onnxruntime 1.31 compares 2**32 - 1 as if it were -1
             return rule(graph, x.astype(np.int64), axis).astype(x.dtype)
         if x.dtype.kind == "f":

@@ -114,6 +114,10 @@ def test_running_extremes_of_bools() -> None:
 
 
 def test_running_extremes_of_unsigned_integers() -> None:
+    def extremes(x: Any) -> Any:
+        return np.maximum.accumulate(x, 1), np.minimum.accumulate(x, 1)
+
     for dtype in (np.uint8, np.uint32, np.uint64):
-        x = np.array([[3, 5, 2, 4] * 4], dtype)
-        check_graph(lambda x: (np.maximum.accumulate(x, 1), np.minimum.accumulate(x, 1)), x)
+        check_graph(extremes, np.array([[3, 5, 2, 4] * 4], dtype))
+        x = np.array([[5, np.iinfo(dtype).max, 2, 1 << 7]], dtype)
+        assert_same(lite.jit(extremes)(x), extremes(x))
