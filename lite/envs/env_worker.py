@@ -120,8 +120,8 @@ def serve(connection: Any, made: bytes, index: int) -> None:
                 copy_to(root, td, default=None)
             else:
                 td.update(inputs.clone())
-                if rest:
-                    td.update(pickle.loads(rest))
+                for key, given in pickle.loads(rest).items() if rest else ():
+                    td.set(key, given)
                 if command == STEP_AND_RESET:
                     stepped, td = env.step_and_maybe_reset(td)
                     copy_to(root, td, default=None)
