@@ -150,7 +150,7 @@ class HardUpdate(TargetNetUpdater):
 
     Raises:
         RuntimeError: the loss has no target parameters.
-        ValueError: the interval is no whole number, or negative.
+        ValueError: the interval is not a whole number, or negative.
 
     Source:
         Mnih et al. (2015); torchrl.objectives.HardUpdate, whose first update comes one step later, too.
