@@ -260,7 +260,7 @@ def _picked(
         )
     counts = ids != ignore_index
     ids = np.where(counts, ids, 0)
-    require_ids(ids, classes, "ids")
+    require_ids(ids, classes, "target")
     picked = np.take_along_axis(log_probs, np.expand_dims(ids, axis), axis).squeeze(axis)
     none = log_probs.dtype.type(0)
     picked = np.where(counts, -picked, none)
