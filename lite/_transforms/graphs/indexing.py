@@ -264,6 +264,9 @@ def _scattered(
     x: GraphArray, places: GraphArray, updates: GraphArray, axis: int, reduction: str
 ) -> GraphArray:
     graph: Graph = x.graph
+    if reduction != "none" and x.dtype == np.float16:  # which onnxruntime 1.31 only writes, and does not add
+        x, updates = (graph.cast(array, np.dtype(np.float32)) for array in (x, updates))
+        return graph.cast(_scattered(x, places, updates, axis, reduction), np.dtype(np.float16))
     return graph.emit(
         "ScatterElements", [x, places, updates], x.shape, x.dtype, axis=axis, reduction=reduction
     )

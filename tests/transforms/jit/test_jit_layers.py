@@ -69,6 +69,14 @@ def test_gradients_inside_of_layers_whose_weight_does_not_learn(layer: Any) -> N
     assert_same(lite.jit(step, threads=1)(x), step(x), rtol=1e-4)
 
 
+def test_gradients_of_rows_in_half_precision() -> None:
+    def slopes(table: Any, ids: Any) -> Any:
+        return lite.grad(lambda table: (table[ids] ** 2).sum())(table)
+
+    table, ids = np.arange(8, dtype=np.float16).reshape(4, 2), np.array([[0, 1], [1, 3]])
+    assert_same(lite.jit(slopes, threads=1)(table, ids), slopes(table, ids), rtol=1e-3)
+
+
 def test_layers_side_by_side_turn_no_gradient() -> None:
     layer = nn.Linear(3, 5)
     rng = np.random.default_rng(0)
