@@ -313,7 +313,7 @@ def _shown(mask: _Mask, values: Sequence[Any]) -> Any:
 
 
 def _steps_between(path: Sequence[PathNode[int]], graph: _Graph) -> tuple[list[Step], bool] | None:
-    """The steps from scores to weights in order, and whether weights that are no numbers become zeros.
+    """The steps from scores to weights in order, and whether weights that are not numbers become zeros.
 
     None if there is one among them that attention does not have.
     """
