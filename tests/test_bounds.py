@@ -190,7 +190,7 @@ BOUNDS: dict[str, tuple[Callable[[Any], Any], Sequence[Any], Sequence[Any]]] = {
     "divisor_override": (lambda x: nn.AvgPool2d(1, divisor_override=x)(X[None]), [1], [0]),
     "hidden_size": (lambda x: nn.GRU(2, x), [1], [0]),
     "var": (lambda x: functional.gaussian_nll_loss(X, X, X * x), [0], [-LITTLE]),
-    "ids": (lambda x: functional.cross_entropy(X, np.array([0, x])), [2], [-1, 3]),
+    "target of cross_entropy": (lambda x: functional.cross_entropy(X, np.array([0, x])), [2], [-1, 3]),
     "index of a ParameterList": (lambda x: nn.ParameterList([X, X])[x], [-2, 1], [-3, 2]),
     "nvec": (lambda x: data.MultiCategorical([2, x]), [1], [0]),
     "chunks": (lambda x: PAIR.chunk(x), [1], [0]),
