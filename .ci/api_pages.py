@@ -92,6 +92,8 @@ def main(folder: str) -> int:
         kind.__module__ = file
     Field.__doc__ = _Field.__doc__ = None  # would be the text of each field of each class
     for kind in (TensorClass, TypedTensorDict):  # whose page need not say again what TensorDictBase's does
+        for name in list(vars(kind)):
+            getattr(kind, name, None)  # makes a method that waits for its first use
         for member in vars(kind).values():
             function = getattr(member, "__func__", member)
             if inspect.isfunction(function) and vars(function).pop("__wrapped__", None):
