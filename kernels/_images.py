@@ -71,9 +71,9 @@ def _taps(weights: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float32]
 
 def _in_memory(x: NDArray[Any]) -> tuple[list[int], NDArray[Any]]:
     """The axes in their order in memory, and the array with its axes in this order; a copy if it has gaps."""
-    if x.flags.c_contiguous:
-        return list(range(x.ndim)), x
-    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis] or x.nbytes))
+    order = list(range(x.ndim))
+    if not x.flags.c_contiguous:
+        order.sort(key=lambda axis: -abs(x.strides[axis] or x.nbytes))
     return order, contiguous(x.transpose(order), x.dtype)
 
 
