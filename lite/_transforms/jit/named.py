@@ -399,7 +399,7 @@ class Named:
 
 
 def written_to(what: str) -> RuntimeError:
-    """The error about an array that is no argument and that a trace writes."""
+    """The error of a trace that writes to an array that is not an argument."""
     return RuntimeError(
         f"cannot be traced: the function writes to {what} from elsewhere, which a graph would not: pass it "
         "as an argument."
